@@ -1,0 +1,246 @@
+"""Formulations: a dictionary term, a code term and an outlier term make a problem.
+
+For one row x the loss is ℓ(x, D) = min over h and r of ½‖x − hD − r‖² + φ(h) + ϕ(r), and the problem
+is to minimise f(D) = mean of ℓ(xᵢ, D) + ψ(D). The eight formulations of the paper are compositions:
+
+>>> robust_pca(alpha=1.0, outlier_alpha=0.1, n_samples=100)
+Formulation(dictionary=Ridge(weight=0.01), code=Ridge(weight=1.0), outliers=L1(weight=0.1), \
+reseeds=False)
+>>> from vrmf.terms import Box, L1, UnitBall
+>>> Formulation(dictionary=UnitBall(), code=L1(0.1) + Box(0.0, 5.0))
+Formulation(dictionary=UnitBall(), code=Sum(terms=(L1(weight=0.1), Box(low=0.0, high=5.0)), \
+iterative=False), outliers=Absent(), reseeds=True)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from vrmf.coding import Atoms, Coder, Codes
+from vrmf.coding.base import error_scale
+from vrmf.stats import Stats, WorstRows
+from vrmf.terms import (
+    L1,
+    Absent,
+    AbstractRowTerm,
+    AbstractTerm,
+    Box,
+    Free,
+    GroupL2,
+    LowRankQuadratic,
+    MaxColumnNorm,
+    NonNegative,
+    Quadratic,
+    Ridge,
+    Simplex,
+    Sum,
+    UnitBall,
+)
+from vrmf.terms.base import Array
+
+
+@dataclass(frozen=True)
+class Formulation:
+    """Three terms: ψ and the set of the dictionary, φ and the set of codes, ϕ and the set of outliers.
+
+    Parameters
+    ----------
+    dictionary : AbstractTerm
+        Acts on D, shape (k, d), whose rows are atoms.
+    code : AbstractRowTerm
+        Acts on each row of H, shape (n, k).
+    outliers : AbstractRowTerm
+        Acts on each row of R, shape (n, d); ``Absent()`` for none.
+    reseeds : bool
+        Whether an atom that no code uses is replaced by a row of the data. Where the formulation
+        reduces rank by letting atoms vanish, it is not.
+    """
+
+    dictionary: AbstractTerm
+    code: AbstractRowTerm
+    outliers: AbstractRowTerm = Absent()  # noqa: RUF009 - frozen, so safe to share
+    reseeds: bool = True
+
+    def __post_init__(self) -> None:
+        for name, kind in (
+            ("dictionary", AbstractTerm),
+            ("code", AbstractRowTerm),
+            ("outliers", AbstractRowTerm),
+        ):
+            if not isinstance(getattr(self, name), kind):
+                raise TypeError(
+                    f"`{name}` is {getattr(self, name)!r}. Use a term that is a {kind.__name__}, "
+                    "such as those in vrmf.terms."
+                )
+
+    def check_width(self, n_components: int, n_features: int) -> None:
+        """Raise if a term was made for another number of atoms or features."""
+        for name, width in (
+            ("dictionary", n_features),
+            ("code", n_components),
+            ("outliers", n_features),
+        ):
+            term: AbstractTerm = getattr(self, name)
+            if term.width not in (None, width):
+                raise ValueError(
+                    f"The {name} term {type(term).__name__} is made for {term.width} columns, but "
+                    f"there are {width} (n_components={n_components}, {n_features} features)."
+                )
+
+    @property
+    def has_outliers(self) -> bool:
+        """Whether there is an outlier term."""
+        return not isinstance(self.outliers, Absent)
+
+    def encode(self, X: Array, atoms: Atoms, coder: Coder, start: Array | None = None) -> Codes:
+        """Return the codes of the rows of ``X``."""
+        return coder.encode(X, atoms, self.code, self.outliers, start)
+
+    def residual(self, X: Array, D: Array, H: Array) -> tuple[Array, Array | None]:
+        """Return hD + r − x and r for each row, r being the best for the given codes, None if absent."""
+        E = X - H @ D
+        if not self.has_outliers:
+            return -E, None
+        R = self.outliers.prox(E, 1.0)
+        return R - E, R
+
+    def losses(self, X: Array, D: Array, H: Array) -> Array:
+        """Return ½‖x − hD − r‖² + φ(h) + ϕ(r) for each row, in double precision."""
+        return self._losses(*self.residual(X, D, H), H)
+
+    def _losses(self, residual: Array, R: Array | None, H: Array) -> Array:
+        fit = 0.5 * np.einsum("ij,ij->i", residual, residual, dtype=np.float64)
+        return fit + self.code.row_values(H) + (0 if R is None else self.outliers.row_values(R))
+
+    def stats(self, X: Array, atoms: Atoms, codes: Codes, tol: float = np.inf) -> Stats:
+        """Return the sums over the rows of ``X``; codes of error above ``tol`` count as unfinished."""
+        D, H = atoms.D, codes.H
+        residual, R = self.residual(X, D, H)
+        gram, slope = H.T @ H, H.T @ residual
+        squares = np.einsum("ij,ij->i", residual, residual, dtype=np.float64)
+        code_squares = np.einsum("ij,ij->i", H, H, dtype=np.float64)
+        envelope = X if R is None else X - self.outliers.prox(X, 1.0)
+        reaction = np.sqrt(squares) + np.sqrt(code_squares * atoms.squared_norm)
+        return Stats(
+            gram=gram,
+            # Σ hᵀ(x − r) by its definition of slope: cheap, and exact where slope is small.
+            cross=gram @ D - slope,
+            slope=slope,
+            loss=float(np.sum(self._losses(residual, R, H))),
+            count=len(X),
+            used=np.count_nonzero(H, axis=0),
+            noise=float(np.sum(squares * code_squares)),
+            sensitivity=float(np.sum(error_scale(X, atoms, envelope) * reaction)),
+            code_error=float(np.max(codes.error, initial=0.0)),
+            unfinished=int(np.sum(codes.error > tol)),
+            iterations=int(np.sum(codes.iterations)),
+            worst=WorstRows.among(squares, X if R is None else X - R)
+            if self.reseeds
+            else WorstRows(squares[:0], X[:0]),
+        )
+
+    def code_curvature(self, atoms: Atoms) -> float:
+        """Return a modulus of strong convexity of the code problem, assumption (A4) of the paper.
+
+        The ridge on codes counts always, the dictionary's smallest curvature only without outliers,
+        whose envelope is flat. Where both vanish (A4) fails, and a thousandth of the largest
+        curvature stands in.
+        """
+        parts = self.code.terms if isinstance(self.code, Sum) else (self.code,)
+        ridge = sum(part.weight for part in parts if isinstance(part, Ridge))
+        fit = 0.0 if self.has_outliers else atoms.smallest_curvature
+        return max(ridge + fit, 1e-3 * atoms.squared_norm)
+
+
+def _with_ridge(code: AbstractRowTerm, ridge: float) -> AbstractRowTerm:
+    return code + Ridge(ridge) if ridge else code
+
+
+def dictionary_learning(alpha: float, ridge: float = 0.0) -> Formulation:
+    """(P1) Atoms in the unit ball, φ = alpha · ‖h‖₁; ``ridge`` adds (ridge/2)‖h‖²."""
+    return Formulation(UnitBall(), _with_ridge(L1(alpha), ridge))
+
+
+def group_dictionary_learning(
+    groups: Sequence[Sequence[int]],
+    weights: Sequence[float],
+    ridge: float = 0.0,
+    bounded: bool = True,
+) -> Formulation:
+    """(P2) φ = Σ_g weight_g · ‖h_g‖₂; atoms in the unit ball or, if not ``bounded``, free.
+
+    As printed in the paper the dictionary is free and unpenalised, and then f has no minimiser:
+    scaling D up and h down makes the penalty vanish.
+    """
+    code = _with_ridge(GroupL2(groups, weights), ridge)  # type: ignore[arg-type]
+    return Formulation(UnitBall() if bounded else Free(), code)
+
+
+def nonnegative(alpha: float) -> Formulation:
+    """(P3) Atoms in the simplex, codes h ≥ 0 with φ = (alpha/2)‖h‖²."""
+    return Formulation(Simplex(), NonNegative() + Ridge(alpha))
+
+
+def smooth_dictionary_learning(alpha: float, smoothness: float, laplacian: Any) -> Formulation:
+    """(P4) Atoms in the simplex with ψ = (smoothness/2) tr(D L Dᵀ), codes as in (P3)."""
+    atoms = Sum((Quadratic(laplacian, smoothness), Simplex()), iterative=True)
+    return Formulation(atoms, NonNegative() + Ridge(alpha))
+
+
+def robust_pca(alpha: float, outlier_alpha: float, n_samples: int) -> Formulation:
+    """(P5) ψ = (alpha/2n)‖D‖², φ = (alpha/2)‖h‖², ϕ = outlier_alpha · ‖r‖₁."""
+    return Formulation(Ridge(alpha / n_samples), Ridge(alpha), L1(outlier_alpha), reseeds=False)
+
+
+def max_norm_decomposition(
+    alpha: float, outlier_alpha: float, n_samples: int, ridge: float = 0.0
+) -> Formulation:
+    """(P6) ψ = (alpha/2n) · the largest squared column norm of D, ‖h‖ ≤ 1, ϕ = outlier_alpha · ‖r‖₁."""
+    return Formulation(
+        MaxColumnNorm(alpha / n_samples),
+        _with_ridge(UnitBall(), ridge),
+        L1(outlier_alpha),
+        reseeds=False,
+    )
+
+
+def low_rank_representation(
+    alpha: float, outlier_alpha: float, penalty: AbstractTerm
+) -> Formulation:
+    """(P7) φ = (alpha/2)‖h‖², ϕ = outlier_alpha · ‖r‖₁, ψ from :func:`basis_penalty` or explicit maps."""
+    return Formulation(penalty, Ridge(alpha), L1(outlier_alpha), reseeds=False)
+
+
+def basis_penalty(basis: Array, dictionary_alpha: float, n_samples: int) -> LowRankQuadratic:
+    """Return ψ of (P7), (1/2n²) tr(D Q Dᵀ) with Q = (I/λ₃ + YᵀY)⁻¹ for a basis Y of rows.
+
+    Q is positive definite; its eigenvectors are the right singular vectors of Y.
+    """
+    singular, vectors = np.linalg.svd(np.asarray(basis, dtype=np.float64), full_matrices=False)[1:]
+    kept = singular > 1e-12 * np.max(singular, initial=0.0)
+    values = 1 / (1 / dictionary_alpha + singular[kept] ** 2)
+    return LowRankQuadratic(vectors[kept].T, values, dictionary_alpha, 1 / n_samples**2)
+
+
+def mapped_penalty(
+    basis: Array, basis_map: Array, residual_map: Array, dictionary_alpha: float, n_samples: int
+) -> Quadratic:
+    """Return ψ of (P7) for explicit maps A and B: Q = A Yᵀ Y Aᵀ + λ₃ BᵀB."""
+    mapped = np.asarray(basis, dtype=np.float64) @ np.asarray(basis_map, dtype=np.float64).T
+    B = np.asarray(residual_map, dtype=np.float64)
+    return Quadratic(mapped.T @ mapped + dictionary_alpha * B.T @ B, 1 / n_samples**2)
+
+
+def robust_nmf(
+    outlier_alpha: float, max_code: float, max_outlier: float, ridge: float = 0.0
+) -> Formulation:
+    """(P8) Atoms d ≥ 0 in the unit ball, 0 ≤ h ≤ max_code, ϕ = outlier_alpha · ‖r‖₁ with |r| ≤ max_outlier."""
+    return Formulation(
+        NonNegative() + UnitBall(),
+        _with_ridge(Box(0.0, max_code), ridge),
+        L1(outlier_alpha) + Box(-max_outlier, max_outlier),
+    )

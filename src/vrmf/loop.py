@@ -1,0 +1,195 @@
+"""The loop: it steps a solver, keeps the clock and the record, and decides when to stop.
+
+>>> import numpy as np
+>>> from vrmf.formulations import dictionary_learning
+>>> from vrmf.problem import Problem
+>>> from vrmf.solvers import Batch
+>>> from vrmf.sources import as_source
+>>> X = np.random.default_rng(0).standard_normal((40, 5))
+>>> problem = Problem(dictionary_learning(alpha=0.1), as_source(X))
+>>> outcome = run(Batch(), problem, np.eye(5)[:2], seed=0, rules=[Stationary(1e-2), MaxEpochs(50)])
+>>> outcome.reason.converged
+True
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from vrmf.problem import Measurement, Problem
+from vrmf.solvers.base import AbstractSolver, State
+from vrmf.sources import single_threaded_blas
+from vrmf.terms.base import Array
+
+
+@dataclass(frozen=True, eq=False)
+class Iterate:
+    """One moment of a run."""
+
+    D: Array  #: the dictionary to report if the run ended now
+    step: int  #: steps done
+    epoch: int  #: epochs done
+    passes: float  #: code problems solved, over the number of rows
+    seconds: float  #: time spent inside steps
+    state: State  #: from which the run can go on
+
+
+def iterate(
+    solver: AbstractSolver, problem: Problem, D: Array, seed: int
+) -> Iterator[Iterate]:
+    """Yield the start and then the iterate after each step, for ever."""
+    state, seconds = solver.init(problem, D, seed), 0.0
+    while True:
+        passes = state.solved / problem.n_samples
+        yield Iterate(solver.answer(state), state.step, state.epoch, passes, seconds, state)
+        began = time.perf_counter()
+        with single_threaded_blas():
+            state = solver.step(problem, state)
+        seconds += time.perf_counter() - began
+
+
+@dataclass
+class History:
+    """What was measured, when: one row for each iterate, NaN where nothing is known of it."""
+
+    step: list[int] = field(default_factory=list)
+    passes: list[float] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+    objective: list[float] = field(default_factory=list)
+    stationarity: list[float] = field(default_factory=list)
+    last: Measurement | None = None  #: the newest measurement
+
+    def add(self, iterate: Iterate, own: Measurement | None = None) -> None:
+        """Add an iterate, and what its step learned of the one before; ``own`` is of its own."""
+        if iterate.state.measured is not None and self.step:
+            self._note(iterate.state.measured)
+        self.step.append(iterate.step)
+        self.passes.append(iterate.passes)
+        self.seconds.append(iterate.seconds)
+        self.objective.append(math.nan)
+        self.stationarity.append(math.nan)
+        if own is not None:
+            self._note(own)
+
+    def _note(self, measured: Measurement) -> None:
+        self.objective[-1], self.stationarity[-1] = measured.objective, measured.stationarity
+        self.last = measured
+
+    @property
+    def first_stationarity(self) -> float:
+        """The first ‖Γ‖² that was measured, or NaN."""
+        return next((value for value in self.stationarity if not math.isnan(value)), math.nan)
+
+    def as_columns(self) -> dict[str, list[float]]:
+        """Return the record by column name, ready for a data frame."""
+        names = ("step", "passes", "seconds", "objective", "stationarity")
+        return {name: list(getattr(self, name)) for name in names}
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why a run ended, in words, and whether that means that it arrived."""
+
+    text: str
+    converged: bool
+
+
+Rule = Callable[[Iterate, History], Reason | None]
+
+
+@dataclass(frozen=True)
+class Stationary:
+    """Stop when ‖Γ‖² is at most ``tol`` times its first value, or at the level of rounding."""
+
+    tol: float
+
+    def __call__(self, iterate: Iterate, history: History) -> Reason | None:
+        measured, first = history.last, history.first_stationarity
+        if measured is None or self.tol <= 0:
+            return None
+        if measured.stationarity <= 64 * measured.rounding:
+            return Reason("stationary to rounding: ‖Γ‖² cannot fall further", True)
+        if measured.stationarity <= self.tol * first:
+            ratio = measured.stationarity / first
+            return Reason(
+                f"stationary: ‖Γ‖² fell to {ratio:.1e} of its first value (tol={self.tol:g})", True
+            )
+        return None
+
+
+@dataclass(frozen=True)
+class MaxEpochs:
+    """Stop after so many epochs."""
+
+    limit: int
+
+    def __call__(self, iterate: Iterate, history: History) -> Reason | None:
+        if iterate.epoch < self.limit:
+            return None
+        return Reason(f"budget: max_iter={self.limit} epochs are done", False)
+
+
+@dataclass(frozen=True)
+class MaxTime:
+    """Stop after so many seconds inside steps."""
+
+    limit: float
+
+    def __call__(self, iterate: Iterate, history: History) -> Reason | None:
+        if iterate.seconds < self.limit:
+            return None
+        return Reason(f"budget: max_time={self.limit:g} seconds are over", False)
+
+
+def diverged(iterate: Iterate, history: History) -> Reason | None:
+    """Stop when numbers are no longer finite."""
+    objective = 0.0 if history.last is None else history.last.objective
+    if np.all(np.isfinite(iterate.D)) and math.isfinite(objective):
+        return None
+    return Reason(
+        "diverged: numbers are no longer finite and the last finite dictionary is kept; "
+        'use a smaller step_size, or "auto"',
+        False,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """How a run ended."""
+
+    iterate: Iterate
+    history: History
+    reason: Reason
+
+
+def run(
+    solver: AbstractSolver,
+    problem: Problem,
+    D: Array,
+    seed: int,
+    *,
+    rules: Sequence[Rule],
+    record: Callable[[Iterate], Measurement | None] = lambda iterate: None,
+    watch: Callable[[Iterate, History], None] = lambda iterate, history: None,
+) -> Outcome:
+    """Step the solver until a rule gives a reason to stop.
+
+    ``record`` may measure an iterate for the history, off the clock; ``watch`` sees each iterate.
+    """
+    history, sound = History(), None
+    for current in iterate(solver, problem, D, seed):
+        history.add(current, record(current))
+        watch(current, history)
+        reasons = (rule(current, history) for rule in (diverged, *rules))
+        reason = next((reason for reason in reasons if reason is not None), None)
+        if np.all(np.isfinite(current.D)):
+            sound = current
+        if reason is not None:
+            assert sound is not None
+            return Outcome(sound, history, reason)
+    raise AssertionError("iterate() never ends")

@@ -1,0 +1,179 @@
+"""The finite-sum problem: a formulation over a source. Solvers ask it and nothing else.
+
+>>> import numpy as np
+>>> from vrmf.coding import Coder
+>>> from vrmf.formulations import dictionary_learning
+>>> from vrmf.sources import as_source
+>>> problem = Problem(dictionary_learning(alpha=0.1), as_source(np.eye(4)))
+>>> stats = problem.stats(np.eye(4)[:2], Coder())
+>>> measured = problem.measure(stats, np.eye(4)[:2])
+>>> round(measured.objective, 4), round(measured.stationarity, 4)
+(0.2975, 0.0)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from vrmf.coding import Atoms, Coder, Codes
+from vrmf.formulations import Formulation
+from vrmf.sources import AbstractSource
+from vrmf.stats import Stats, WorstRows
+from vrmf.terms import Simplex, Sum
+from vrmf.terms.base import Array, row_norms
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """What a full pass tells of a dictionary D."""
+
+    objective: float  #: f(D)
+    stationarity: float  #: ‖Γ(D)‖² at the step 1/λ_max(A)
+    rounding: float  #: the part of ‖Γ(D)‖² that rounding alone may cause
+
+
+@dataclass(frozen=True, eq=False)
+class PairedStats:
+    """Sums over the same rows at the current dictionary and at the anchor."""
+
+    current: Stats
+    anchor: Stats
+
+    def __add__(self, other: PairedStats) -> PairedStats:
+        return PairedStats(self.current + other.current, self.anchor + other.anchor)
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Minimise f(D) = mean over rows of ℓ(xᵢ, D) + ψ(D)."""
+
+    formulation: Formulation
+    source: AbstractSource
+
+    @property
+    def n_samples(self) -> int:
+        """The number of rows."""
+        return self.source.n_samples
+
+    def stats(
+        self,
+        D: Array,
+        coder: Coder,
+        rows: Array | None = None,
+        *,
+        start: Array | None = None,
+        keep: Array | None = None,
+    ) -> Stats:
+        """Return the sums over ``rows`` (all, if None) at the dictionary D.
+
+        ``start`` holds codes of all rows to start from; codes are written into ``keep`` if given.
+        """
+        atoms, tol = _prepared(D), coder.reachable_tol(D.dtype)
+
+        def block(X: Array, where: Any) -> Stats:
+            codes = self.formulation.encode(X, atoms, coder, _at(start, where))
+            if keep is not None:
+                keep[where] = codes.H
+            return self.formulation.stats(X, atoms, codes, tol)
+
+        return self.source.reduce(block, rows)
+
+    def paired_stats(
+        self, D: Array, anchor: Array, coder: Coder, rows: Array, anchor_codes: Array | None = None
+    ) -> PairedStats:
+        """Return the sums over ``rows`` at D and at the anchor.
+
+        If the codes of all rows at the anchor are known, they are used there, and D's start from
+        them; else both are solved from zero.
+        """
+        current, before = _prepared(D), _prepared(anchor)
+        tol = coder.reachable_tol(D.dtype)
+
+        def block(X: Array, where: Any) -> PairedStats:
+            known = _at(anchor_codes, where)
+            codes = self.formulation.encode(X, current, coder, known)
+            if known is None:
+                old = self.formulation.encode(X, before, coder)
+            else:
+                old = Codes(known, np.zeros(len(X)), np.zeros(len(X), dtype=np.int64))
+            return PairedStats(
+                self.formulation.stats(X, current, codes, tol),
+                self.formulation.stats(X, before, old, tol),
+            )
+
+        return self.source.reduce(block, rows)
+
+    def prox_step(self, D: Array, gradient: Array, step: float) -> Array:
+        """Return prox of step · ψ at D − step · gradient."""
+        return self.formulation.dictionary.prox(D - step * gradient, step)
+
+    def measure(self, stats: Stats, D: Array, step: float | None = None) -> Measurement:
+        """Return f and ‖Γ‖² at D from the sums of a full pass, Γ = (D − prox step) / step."""
+        curvature = stats.largest_curvature
+        step = 1 / curvature if step is None else step
+        mapping = (D - self.prox_step(D, stats.gradient, step)) / step
+        rounding = float(np.finfo(D.dtype).eps) * curvature * float(np.linalg.norm(D))
+        return Measurement(
+            objective=stats.mean_loss + self.formulation.dictionary.value(D),
+            stationarity=float(np.sum(np.square(mapping, dtype=np.float64))),
+            rounding=rounding**2,
+        )
+
+    def sample(self, size: int, *key: int) -> Array:
+        """Draw ``size`` row numbers uniformly without replacement, sorted; the key decides."""
+        rng = np.random.default_rng(key)
+        return np.sort(rng.choice(self.n_samples, size, replace=False, shuffle=False))
+
+
+def feasible(formulation: Formulation, D: Array) -> Array:
+    """Return D if its value is finite, else the nearest dictionary where it is."""
+    if np.isfinite(formulation.dictionary.value(D)):
+        return D
+    # As the step goes to 0, the prox of a set plus a finite penalty goes to the projection.
+    return formulation.dictionary.prox(D, 1e-14)
+
+
+def atoms_from_rows(formulation: Formulation, rows: Array, norm: float = 1.0) -> Array:
+    """Return feasible atoms that point along rows: of sum 1 in a simplex, else of the given norm."""
+    term = formulation.dictionary
+    if any(isinstance(part, Simplex) for part in (term.terms if isinstance(term, Sum) else [term])):
+        size = np.sum(np.maximum(rows, 0), axis=1)
+        rows, norm = np.maximum(rows, 0), 1.0
+    else:
+        size = row_norms(rows)
+    return feasible(formulation, rows * (norm / np.where(size > 0, size, 1))[:, None])
+
+
+def reseed(formulation: Formulation, D: Array, dead: Array, worst: WorstRows) -> Array:
+    """Replace dead atoms (a mask) by rows that are explained worst, as far as these go.
+
+    No code uses a dead atom, so no loss can rise by it. New atoms are as long as the live ones
+    where the dictionary does not fix their length.
+    """
+    nonzero = np.flatnonzero(np.any(worst.rows != 0, axis=1))
+    places = np.flatnonzero(dead)[: len(nonzero)]
+    if len(places) == 0 or not formulation.reseeds:
+        return D
+    alive = row_norms(D[~dead])
+    norm = float(np.mean(alive)) if np.any(alive > 0) else 1.0
+    D = D.copy()
+    D[places] = atoms_from_rows(formulation, worst.rows[nonzero[: len(places)]], norm)
+    return feasible(formulation, D)
+
+
+def with_tolerance(coder: Coder, tol: float) -> Coder:
+    """Return the coder with another tolerance."""
+    return replace(coder, tol=tol)
+
+
+def _prepared(D: Array) -> Atoms:
+    atoms = Atoms(D)
+    _ = atoms.spectrum  # once here rather than once in each thread
+    return atoms
+
+
+def _at(codes: Array | None, where: Any) -> Array | None:
+    return None if codes is None else codes[where]

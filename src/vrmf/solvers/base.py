@@ -1,0 +1,83 @@
+"""What a solver is: options, and a pure step from one state to the next."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+
+from vrmf.checks import real_number, whole_number
+from vrmf.problem import Measurement, Problem
+from vrmf.terms.base import Array
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """What a solver knows between two steps; every solver's state has these fields."""
+
+    D: Array  #: the dictionary
+    seed: int  #: randomness comes from (seed, step)
+    step: int = 0  #: steps done
+    epoch: int = 0  #: epochs done
+    solved: int = 0  #: code problems solved
+    measured: Measurement | None = None  #: of the dictionary that the last step began with
+
+
+class AbstractSolver(ABC):
+    """A frozen dataclass of options with ``init`` and ``step``.
+
+    ``step`` is pure: it changes nothing, and from the same state it gives the same bits. Stopping,
+    timing and recording live in :mod:`vrmf.loop`.
+    """
+
+    @abstractmethod
+    def init(self, problem: Problem, D: Array, seed: int) -> State:
+        """Return the state before the first step, from the dictionary D."""
+
+    @abstractmethod
+    def step(self, problem: Problem, state: State) -> State:
+        """Return the next state."""
+
+    @abstractmethod
+    def answer(self, state: State) -> Array:
+        """Return the dictionary to report if the run ended now."""
+
+
+def checked_batch_size(batch_size: int | str, n_samples: int) -> int:
+    """Return the size of mini-batches for n rows; ``"auto"`` is at least 64 and grows as n^⅔."""
+    if batch_size == "auto":
+        return min(n_samples, max(64, paper_batch_size(n_samples)))
+    if int(batch_size) > n_samples:
+        raise ValueError(
+            f"`batch_size` is {batch_size} but the data has {n_samples} rows. "
+            f'Use at most {n_samples}, or `batch_size="auto"`.'
+        )
+    return int(batch_size)
+
+
+def paper_batch_size(n_samples: int) -> int:
+    """Return b = max(1, round(0.2 · n^⅔)), the paper's choice."""
+    return max(1, round(0.2 * n_samples ** (2 / 3)))
+
+
+def paper_inner_steps(n_samples: int) -> int:
+    """Return m = max(1, round(0.5 · n^⅓)), the paper's choice."""
+    return max(1, round(0.5 * n_samples ** (1 / 3)))
+
+
+def check_auto_count(name: str, value: int | str) -> None:
+    """Raise unless the value is ``"auto"`` or a whole number of at least 1."""
+    if value != "auto":
+        whole_number(name, value, low=1)
+
+
+def check_auto_positive(name: str, value: float | str) -> None:
+    """Raise unless the value is ``"auto"`` or a positive number."""
+    if value != "auto":
+        real_number(name, value, low=0, strict=True)
+
+
+def rises(objective: float, before: float, dtype: object) -> bool:
+    """Whether the objective is above its earlier value by more than rounding."""
+    return objective > before + 64 * float(np.finfo(dtype).eps) * abs(before)  # type: ignore[arg-type]

@@ -1,0 +1,96 @@
+"""Proximal stochastic gradient descent, Algorithm S-2 of the paper."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from vrmf.coding import Coder
+from vrmf.problem import Problem, reseed
+from vrmf.solvers.base import (
+    AbstractSolver,
+    State,
+    check_auto_count,
+    check_auto_positive,
+    checked_batch_size,
+)
+from vrmf.solvers.usage import Usage
+from vrmf.terms.base import Array
+
+
+@dataclass(frozen=True, eq=False)
+class SGDState(State):
+    """The state of SGD."""
+
+    scale: float = 0.0  #: β, once it is known
+    offset: float = 0.0  #: β′, once it is known
+    usage: Usage | None = None  #: of the atoms, in this epoch
+
+
+@dataclass(frozen=True)
+class SGD(AbstractSolver):
+    """Stochastic proximal gradient steps D ← prox(D − γ V), γ_t = β / (b t + β′).
+
+    Parameters
+    ----------
+    batch_size : int or "auto"
+        b. ``"auto"`` is 0.2 · n^⅔, at least 64.
+    scale : float or "auto"
+        β. ``"auto"`` makes the first step 1/λ_max(A) of the first mini-batch.
+    offset : float or "auto"
+        β′. ``"auto"`` is n, so that the step has halved after the first pass.
+    reseed : bool
+        Whether atoms that no code used for an epoch are replaced.
+    coder : Coder
+        How codes are computed.
+    """
+
+    batch_size: int | str = "auto"
+    scale: float | str = "auto"
+    offset: float | str = "auto"
+    reseed: bool = True
+    coder: Coder = Coder(tol=1e-5)  # noqa: RUF009
+
+    def __post_init__(self) -> None:
+        check_auto_count("batch_size", self.batch_size)
+        check_auto_positive("scale", self.scale)
+        check_auto_positive("offset", self.offset)
+
+    def init(self, problem: Problem, D: Array, seed: int) -> SGDState:
+        checked_batch_size(self.batch_size, problem.n_samples)
+        return SGDState(D=D, seed=seed)
+
+    def step(self, problem: Problem, state: State) -> SGDState:
+        batch_size = checked_batch_size(self.batch_size, problem.n_samples)
+        return self.absorb(problem, state, problem.sample(batch_size, state.seed, state.step))
+
+    def absorb(self, problem: Problem, state: State, rows: Array | None = None) -> SGDState:
+        """Take one step with the given rows of the problem's source, or all of them."""
+        assert isinstance(state, SGDState)
+        stats = problem.stats(state.D, self.coder, rows)
+        scale, offset = state.scale, state.offset
+        if state.step == 0:
+            offset = float(problem.n_samples) if self.offset == "auto" else float(self.offset)
+            automatic = offset / stats.largest_curvature
+            scale = automatic if self.scale == "auto" else float(self.scale)
+        gamma = scale / (state.solved + offset)
+        D = problem.prox_step(state.D, stats.gradient, gamma)
+        solved = state.solved + stats.count
+        epoch = solved // problem.n_samples
+        usage = Usage.of(stats) if state.usage is None else state.usage + Usage.of(stats)
+        if self.reseed and epoch > state.epoch:
+            D, usage = reseed(problem.formulation, D, usage.dead, usage.worst), None
+        return replace(
+            state,
+            D=D,
+            step=state.step + 1,
+            epoch=epoch,
+            solved=solved,
+            scale=scale,
+            offset=offset,
+            usage=usage,
+        )
+
+    def answer(self, state: State) -> Array:
+        return np.asarray(state.D)

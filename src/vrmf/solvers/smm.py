@@ -1,0 +1,102 @@
+"""Stochastic majorisation-minimisation, Algorithm S-1 of the paper (online dictionary learning)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from vrmf.checks import real_number, whole_number
+from vrmf.coding import Coder
+from vrmf.problem import Problem, reseed
+from vrmf.solvers.base import AbstractSolver, State, check_auto_count, checked_batch_size
+from vrmf.solvers.surrogate import minimise_surrogate
+from vrmf.solvers.usage import Usage
+from vrmf.terms.base import Array
+
+
+@dataclass(frozen=True, eq=False)
+class SMMState(State):
+    """The state of SMM: sums over all codes so far."""
+
+    gram: Array | None = None  #: Σ hᵀh
+    cross: Array | None = None  #: Σ hᵀ(x − r)
+    weight: float = 0.0  #: how many rows these sums stand for
+    usage: Usage | None = None  #: of the atoms, in this epoch
+
+
+@dataclass(frozen=True)
+class SMM(AbstractSolver):
+    """Minimise the surrogate (1/count)(½ tr(Dᵀ A D) − tr(Dᵀ B)) + ψ(D) after each mini-batch.
+
+    A = Σ hᵀh and B = Σ hᵀ(x − r) are sums over the codes of all mini-batches so far.
+
+    Parameters
+    ----------
+    batch_size : int or "auto"
+        b. ``"auto"`` is 0.2 · n^⅔, at least 64.
+    forgetting : float
+        ρ ≥ 0: before the t-th mini-batch joins, the sums are weighted by (1 − 1/t)^ρ. 0 is the
+        paper's algorithm; larger values follow data that drift and forget a poor start.
+    sweeps : int
+        Passes over the atoms in each update, where the surrogate has no closed-form minimiser.
+    reseed : bool
+        Whether atoms that no code used for an epoch are replaced.
+    coder : Coder
+        How codes are computed.
+    """
+
+    batch_size: int | str = "auto"
+    forgetting: float = 0.0
+    sweeps: int = 1
+    reseed: bool = True
+    coder: Coder = Coder(tol=1e-5)  # noqa: RUF009
+
+    def __post_init__(self) -> None:
+        check_auto_count("batch_size", self.batch_size)
+        real_number("forgetting", self.forgetting, low=0)
+        whole_number("sweeps", self.sweeps, low=1)
+
+    def init(self, problem: Problem, D: Array, seed: int) -> SMMState:
+        checked_batch_size(self.batch_size, problem.n_samples)
+        return SMMState(D=D, seed=seed)
+
+    def step(self, problem: Problem, state: State) -> SMMState:
+        batch_size = checked_batch_size(self.batch_size, problem.n_samples)
+        return self.absorb(problem, state, problem.sample(batch_size, state.seed, state.step))
+
+    def absorb(self, problem: Problem, state: State, rows: Array | None = None) -> SMMState:
+        """Take one step with the given rows of the problem's source, or all of them."""
+        assert isinstance(state, SMMState)
+        stats = problem.stats(state.D, self.coder, rows)
+        gram, cross, weight = stats.gram, stats.cross, float(stats.count)
+        if state.gram is not None and state.cross is not None:
+            kept = (1 - 1 / (state.step + 1)) ** self.forgetting if state.step else 1.0
+            gram, cross = kept * state.gram + gram, kept * state.cross + cross
+            weight += kept * state.weight
+        D = minimise_surrogate(
+            problem.formulation.dictionary, gram / weight, cross / weight, state.D, self.sweeps
+        )
+        solved = state.solved + stats.count
+        epoch = solved // problem.n_samples
+        usage = Usage.of(stats) if state.usage is None else state.usage + Usage.of(stats)
+        if self.reseed and epoch > state.epoch:
+            fresh = reseed(problem.formulation, D, usage.dead, usage.worst)
+            replaced, D, usage = np.any(fresh != D, axis=1), fresh, None
+            # The sums of a replaced atom speak of its predecessor.
+            gram = np.where(replaced | replaced[:, None], 0, gram).astype(gram.dtype)
+            cross = np.where(replaced[:, None], 0, cross).astype(cross.dtype)
+        return replace(
+            state,
+            D=D,
+            step=state.step + 1,
+            epoch=epoch,
+            solved=solved,
+            gram=gram,
+            cross=cross,
+            weight=weight,
+            usage=usage,
+        )
+
+    def answer(self, state: State) -> Array:
+        return np.asarray(state.D)

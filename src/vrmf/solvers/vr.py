@@ -1,0 +1,209 @@
+"""Variance-reduced proximal gradient steps, Algorithm 1 of the paper, and a practical default."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from vrmf.checks import one_of, real_number
+from vrmf.coding import Atoms, Coder
+from vrmf.problem import Measurement, Problem, reseed, with_tolerance
+from vrmf.solvers.base import (
+    AbstractSolver,
+    State,
+    check_auto_count,
+    check_auto_positive,
+    checked_batch_size,
+    paper_batch_size,
+    paper_inner_steps,
+    rises,
+)
+from vrmf.solvers.usage import Usage
+from vrmf.terms.base import Array
+
+
+@dataclass(frozen=True, eq=False)
+class Anchor:
+    """What the full pass at the start of an epoch leaves behind."""
+
+    D: Array
+    gradient: Array  #: of the mean loss at D
+    measured: Measurement
+    curvature: float  #: λ_max(A) at D
+    sensitivity: float  #: of the gradient to the relative error of codes
+    codes: Array | None  #: of all rows at D, if they are cached
+
+
+@dataclass(frozen=True, eq=False)
+class VRState(State):
+    """The state of VR."""
+
+    inner: int = 0  #: inner steps done in this epoch
+    anchor: Anchor | None = None
+    step_size: float = 0.0  #: η of this epoch
+    shrink: float = 1.0  #: what step-backs have left of the step
+    usage: Usage | None = None  #: of the atoms, in this epoch
+    first_gradient: float = 0.0  #: ‖G₀‖ at the first anchor
+    chosen: Array | None = None  #: Option I: an iterate drawn uniformly from all so far
+
+
+@dataclass(frozen=True)
+class VR(AbstractSolver):
+    """Steps D ← prox(D − η V) with V = gradient of a mini-batch at D − the same at the anchor + G.
+
+    G is the full gradient at the anchor, the dictionary with which the epoch began; so V is
+    unbiased and its variance vanishes as D and the anchor approach a stationary point.
+
+    Parameters
+    ----------
+    batch_size : int or "auto"
+        b. ``"auto"`` is 0.2 · n^⅔, at least 64 unless ``literal``.
+    inner_steps : int or "auto"
+        m, the steps of an epoch. ``"auto"`` is n / b, or 0.5 · n^⅓ if ``literal``.
+    step_size : float or "auto"
+        η. ``"auto"`` is 1/λ_max(A), a step of certain descent, taken anew at each anchor (if
+        ``literal``, at the first one only).
+    literal : bool
+        Whether to run the paper's Algorithm 1 as it is printed: constant η, b and m as above, both
+        problems of each mini-batch solved from zero, no re-seeding, no step back.
+    option : {"last", "random"}
+        The dictionary to report: the last iterate (the paper's Option II), or one drawn uniformly
+        from all iterates (Option I, by reservoir sampling).
+    tau : float or None
+        If given, codes are inexact on the schedule of Theorem 2: at step t of epoch s the error of
+        V is at most ‖G₀‖ · (m s + t + 1)^−(½ + τ), and anchors are as exact as their epoch's end.
+        None solves all to the tolerance of ``coder``.
+    cache_megabytes : float
+        Codes of all rows are kept from the anchor on while they take no more than this. They start
+        the solves of the epoch and save the second solve of each mini-batch. 0 keeps memory at
+        O(dk).
+    reseed : bool
+        Whether atoms that no code used for an epoch are replaced (never if ``literal``).
+    coder : Coder
+        How codes are computed.
+    """
+
+    batch_size: int | str = "auto"
+    inner_steps: int | str = "auto"
+    step_size: float | str = "auto"
+    literal: bool = False
+    option: str = "last"
+    tau: float | None = None
+    cache_megabytes: float = 256.0
+    reseed: bool = True
+    coder: Coder = Coder(tol=1e-7)  # noqa: RUF009
+
+    def __post_init__(self) -> None:
+        check_auto_count("batch_size", self.batch_size)
+        check_auto_count("inner_steps", self.inner_steps)
+        check_auto_positive("step_size", self.step_size)
+        one_of("option", self.option, ("last", "random"))
+        real_number("cache_megabytes", self.cache_megabytes, low=0)
+        if self.tau is not None:
+            real_number("tau", self.tau, low=0, strict=True)
+
+    def init(self, problem: Problem, D: Array, seed: int) -> VRState:
+        self.epoch_shape(problem.n_samples)
+        return VRState(D=D, seed=seed)
+
+    def epoch_shape(self, n_samples: int) -> tuple[int, int]:
+        """Return the batch size b and the number of inner steps m for n rows."""
+        if self.literal and self.batch_size == "auto":
+            b = paper_batch_size(n_samples)
+        else:
+            b = checked_batch_size(self.batch_size, n_samples)
+        if self.inner_steps != "auto":
+            return b, int(self.inner_steps)
+        return b, paper_inner_steps(n_samples) if self.literal else math.ceil(n_samples / b)
+
+    def step(self, problem: Problem, state: State) -> VRState:
+        assert isinstance(state, VRState)
+        measured = None
+        if state.inner == 0:
+            state, measured = self._drop_anchor(problem, state)
+        anchor, eta = state.anchor, state.step_size
+        assert anchor is not None
+        b, m = self.epoch_shape(problem.n_samples)
+        rows = problem.sample(b, state.seed, state.step)
+        coder = self._coder(problem, state, state.step + 1)
+        pair = problem.paired_stats(state.D, anchor.D, coder, rows, anchor.codes)
+        V = pair.current.gradient - pair.anchor.gradient + anchor.gradient
+        D = problem.prox_step(state.D, V, eta)
+        usage = Usage.of(pair.current) if state.usage is None else state.usage + Usage.of(pair.current)
+        last = state.inner + 1 == m
+        if last and self.reseed and not self.literal:
+            D = reseed(problem.formulation, D, usage.dead, usage.worst)
+        return replace(
+            state,
+            D=D,
+            step=state.step + 1,
+            epoch=state.epoch + last,
+            inner=0 if last else state.inner + 1,
+            solved=state.solved + b * (2 if anchor.codes is None else 1),
+            measured=measured,
+            usage=usage,
+            chosen=self._draw(state, D),
+        )
+
+    def answer(self, state: State) -> Array:
+        assert isinstance(state, VRState)
+        drawn = self.option == "random" and state.chosen is not None
+        return np.asarray(state.chosen if drawn else state.D)
+
+    def _drop_anchor(self, problem: Problem, state: VRState) -> tuple[VRState, Measurement]:
+        """Begin an epoch with a full pass; if the objective rose, step back to the last anchor."""
+        n, m = problem.n_samples, self.epoch_shape(problem.n_samples)[1]
+        old = state.anchor
+        codes = None
+        if not self.literal and n * len(state.D) * state.D.itemsize <= self.cache_megabytes * 2**20:
+            codes = np.empty((n, len(state.D)), dtype=state.D.dtype)
+        stats = problem.stats(
+            state.D,
+            self._coder(problem, state, state.step + m),
+            start=None if old is None else old.codes,
+            keep=codes,
+        )
+        measured = problem.measure(stats, state.D)
+        state = replace(state, solved=state.solved + n)
+        if old is not None and not self.literal:
+            if rises(measured.objective, old.measured.objective, state.D.dtype):
+                shrink = state.shrink / 2
+                eta = self._step_size(old.curvature) * shrink
+                state = replace(state, D=old.D, shrink=shrink, step_size=eta, usage=None)
+                return state, measured
+            state = replace(state, shrink=min(1.0, 1.5 * state.shrink))
+        anchor = Anchor(
+            D=state.D,
+            gradient=stats.gradient,
+            measured=measured,
+            curvature=stats.largest_curvature,
+            sensitivity=stats.sensitivity / stats.count,
+            codes=codes,
+        )
+        eta = self._step_size(anchor.curvature) * state.shrink
+        if self.literal and old is not None:
+            eta = state.step_size
+        first = float(np.linalg.norm(stats.gradient)) if old is None else state.first_gradient
+        state = replace(state, anchor=anchor, step_size=eta, usage=Usage.of(stats))
+        return replace(state, first_gradient=first), measured
+
+    def _step_size(self, curvature: float) -> float:
+        return 1 / curvature if self.step_size == "auto" else float(self.step_size)
+
+    def _coder(self, problem: Problem, state: VRState, count: int) -> Coder:
+        """Return the coder whose error allows that of Theorem 2 at the given count of steps."""
+        if self.tau is None or state.anchor is None:
+            return self.coder
+        allowed = state.first_gradient * count ** -(0.5 + self.tau)
+        # Three groups of codes enter V: of the mini-batch at D and at the anchor, and of the anchor.
+        curvature = problem.formulation.code_curvature(Atoms(state.D))
+        tol = allowed * curvature / (3 * state.anchor.sensitivity or 1.0)
+        return with_tolerance(self.coder, min(max(tol, 1e-14), 0.1))
+
+    def _draw(self, state: VRState, D: Array) -> Array | None:
+        if self.option == "last":
+            return None
+        taken = np.random.default_rng([state.seed, state.step, 1]).random() * (state.step + 1) < 1
+        return D if taken else state.chosen

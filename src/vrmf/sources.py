@@ -1,0 +1,127 @@
+"""Sources: where rows live. A source applies a function to blocks of rows and adds up the results.
+
+>>> import numpy as np
+>>> source = as_source(np.arange(6.0).reshape(3, 2))
+>>> source.reduce(lambda X, where: X.sum(axis=0))
+array([6., 9.])
+>>> source.reduce(lambda X, where: X.sum(axis=0), rows=np.array([0, 2]))
+array([4., 6.])
+
+Blocks are cut by the shape of the data alone, BLAS runs on one thread inside a block, and results
+come back in the order of the blocks: bits do not depend on the number of threads.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from typing import Any, TypeVar
+
+import numpy as np
+from threadpoolctl import ThreadpoolController
+
+from vrmf.checks import whole_number
+from vrmf.terms.base import Array
+
+T = TypeVar("T")
+
+#: Rows of a block, unless these are so long that fewer make up BLOCK_BYTES.
+BLOCK_ROWS = 512
+BLOCK_BYTES = 2**25
+
+
+class AbstractSource(ABC):
+    """Rows of data, somewhere."""
+
+    n_samples: int
+    n_features: int
+    dtype: np.dtype[Any]
+
+    @abstractmethod
+    def map(
+        self, function: Callable[[Array, Any], T], rows: Array | None = None
+    ) -> Iterator[T]:
+        """Apply ``function(X, where)`` to blocks of rows, in order.
+
+        ``where`` is the slice or the index array that the block has in the whole data. All rows
+        are visited, or those whose indices ``rows`` lists.
+        """
+
+    def reduce(self, function: Callable[[Array, Any], T], rows: Array | None = None) -> T:
+        """Add up the results of :meth:`map`, in order."""
+        return functools.reduce(operator.add, self.map(function, rows))
+
+
+class ArraySource(AbstractSource):
+    """Rows of an array in memory (or mapped into it), optionally shifted by a mean.
+
+    Parameters
+    ----------
+    X : array of shape (n, d)
+    n_jobs : int or None
+        Threads; None or -1 takes all cores that this process may use.
+    mean : array of shape (d,), or None
+        Subtracted from each block when it is read, so that no centred copy is made.
+    """
+
+    def __init__(self, X: Array, n_jobs: int | None = None, mean: Array | None = None) -> None:
+        self.X = X
+        self.mean = mean
+        self.n_samples, self.n_features = X.shape
+        self.dtype = X.dtype
+        self.n_threads = thread_count(n_jobs)
+        row_bytes = max(1, X.shape[1] * X.dtype.itemsize)
+        self._block = int(np.clip(BLOCK_BYTES // row_bytes, 32, BLOCK_ROWS))
+
+    def map(
+        self, function: Callable[[Array, Any], T], rows: Array | None = None
+    ) -> Iterator[T]:
+        def work(where: Any) -> T:
+            X = self.X[where] if self.mean is None else self.X[where] - self.mean
+            return function(np.ascontiguousarray(X), where)
+
+        count = self.n_samples if rows is None else len(rows)
+        starts = range(0, count, self._block)
+        blocks: list[Any] = [slice(i, min(i + self._block, count)) for i in starts]
+        if rows is not None:
+            blocks = [rows[block] for block in blocks]
+        with single_threaded_blas():
+            if self.n_threads == 1 or len(blocks) == 1:
+                yield from map(work, blocks)
+            else:
+                yield from self._pool.map(work, blocks)
+
+    @functools.cached_property
+    def _pool(self) -> ThreadPoolExecutor:
+        return ThreadPoolExecutor(self.n_threads, thread_name_prefix="vrmf")
+
+
+def as_source(X: Any, n_jobs: int | None = None, mean: Array | None = None) -> AbstractSource:
+    """Return the source that fits the type of ``X``; a source is returned as it is."""
+    if isinstance(X, AbstractSource):
+        return X
+    return ArraySource(X, n_jobs, mean)
+
+
+def thread_count(n_jobs: int | None) -> int:
+    """Return how many threads ``n_jobs`` means: None and -1 take all cores of this process."""
+    if n_jobs is None or n_jobs == -1:
+        if hasattr(os, "sched_getaffinity"):
+            return len(os.sched_getaffinity(0))
+        return os.cpu_count() or 1
+    return whole_number("n_jobs", n_jobs, low=1)
+
+
+@functools.cache
+def _controller() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+def single_threaded_blas() -> AbstractContextManager[Any]:
+    """Return a context in which BLAS uses one thread, so that bits repeat and threads don't fight."""
+    return _controller().limit(limits=1, user_api="blas")

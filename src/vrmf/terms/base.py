@@ -1,0 +1,110 @@
+"""What a term is: a convex function with a value and a proximal operator.
+
+Every regulariser and every set of a formulation is one term, a small frozen value:
+
+>>> from vrmf.terms import L1, NonNegative, UnitBall
+>>> import numpy as np
+>>> L1(2.0).value(np.array([[1.0, -3.0]]))
+8.0
+>>> NonNegative().prox(np.array([[1.0, -3.0]]), 1.0)
+array([[1., 0.]])
+>>> (NonNegative() + UnitBall()).prox(np.array([[3.0, -4.0]]), 1.0)
+array([[1., 0.]])
+
+A term acts on a matrix. Most act on each of its rows alone (:class:`AbstractRowTerm`), and only
+those can describe codes and outliers, where a row is a sample; the others couple the rows
+(:class:`AbstractTerm`), as the max-norm does.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from vrmf.terms.sums import Sum
+
+Array = NDArray[Any]
+
+
+class Trait(enum.Enum):
+    """A property of a term that decides how it may be combined with others."""
+
+    ENTRYWISE = "a sum over entries of one function of one variable"
+    INTERVAL = "the indicator of an interval for each entry"
+    HOMOGENEOUS = "f(c z) = c f(z) for every c > 0"
+    RADIAL = "an increasing function of the norm of the row"
+    GROUP_RADIAL = "a sum of increasing functions of the norms of disjoint parts of the row"
+    QUADRATIC = "½ tr(Z Q Zᵀ): the prox is linear and commutes with rotations of the rows"
+
+
+class AbstractTerm(ABC):
+    """A convex function of a matrix.
+
+    Parameters of a term are fields of a frozen dataclass, so that terms print, compare, pickle
+    and can be stored in a file.
+    """
+
+    #: What is known of this term; ``Sum`` and the dictionary updates of SMM read it.
+    traits: ClassVar[frozenset[Trait]] = frozenset()
+    #: Number of columns that the term needs, or None if any will do.
+    width: int | None = None
+    #: Lipschitz constant of the gradient, infinite where there is none.
+    smoothness: float = math.inf
+
+    @abstractmethod
+    def value(self, Z: Array) -> float:
+        """Return f(Z), infinite outside of the set that the term describes."""
+
+    @abstractmethod
+    def prox(self, Z: Array, step: float) -> Array:
+        """Return argmin over P of ½‖P − Z‖² + step · f(P), as a new array."""
+
+    def __add__(self, other: AbstractTerm) -> Sum:
+        from vrmf.terms.sums import Sum
+
+        return Sum((self, other))
+
+
+class AbstractRowTerm(AbstractTerm):
+    """A convex function that is a sum over rows, each row by itself."""
+
+    @abstractmethod
+    def row_values(self, Z: Array) -> Array:
+        """Return the value of each row, shape (rows,)."""
+
+    def value(self, Z: Array) -> float:
+        return float(np.sum(self.row_values(Z), dtype=np.float64))
+
+
+class AbstractSet(AbstractRowTerm):
+    """The indicator of a convex set of rows: 0 inside, infinite outside; its prox is the projection."""
+
+    @abstractmethod
+    def violation(self, Z: Array) -> Array:
+        """Return how far each row breaks the constraint, 0 inside the set, shape (rows,)."""
+
+    def row_values(self, Z: Array) -> Array:
+        return np.where(self.violation(Z) <= feasibility_tolerance(Z.dtype), 0.0, np.inf)
+
+
+def feasibility_tolerance(dtype: Any) -> float:
+    """Return the violation that rounding may cause: 1e-10, or 1e-5 in single precision.
+
+    >>> feasibility_tolerance(np.float64)
+    1e-10
+    """
+    return 1e-5 if np.dtype(dtype) == np.float32 else 1e-10
+
+
+def row_norms(Z: Array) -> Array:
+    """Return the Euclidean norm of each row, without overflow for large entries."""
+    largest = np.max(np.abs(Z), axis=1, initial=0.0)
+    scale = np.where(largest > 0, largest, 1)
+    scaled = Z / scale[:, None]
+    return scale * np.sqrt(np.einsum("ij,ij->i", scaled, scaled))

@@ -1,0 +1,38 @@
+"""vrmf: stochastic matrix factorization by variance reduction, with scikit-learn's interface.
+
+>>> import numpy as np, vrmf
+>>> X = np.random.default_rng(0).random((100, 20))
+>>> model = vrmf.RobustPCA(n_components=3, random_state=0).fit(X)
+>>> low_rank, outliers = model.decompose(X)
+>>> low_rank.shape, outliers.shape
+((100, 20), (100, 20))
+"""
+
+from vrmf import solvers, terms
+from vrmf._version import __version__
+from vrmf.estimators import (
+    NMF,
+    DictionaryLearning,
+    GroupDictionaryLearning,
+    LowRankRepresentation,
+    MatrixFactorization,
+    MaxNormDecomposition,
+    RobustNMF,
+    RobustPCA,
+    SmoothDictionaryLearning,
+)
+
+__all__ = [
+    "NMF",
+    "DictionaryLearning",
+    "GroupDictionaryLearning",
+    "LowRankRepresentation",
+    "MatrixFactorization",
+    "MaxNormDecomposition",
+    "RobustNMF",
+    "RobustPCA",
+    "SmoothDictionaryLearning",
+    "__version__",
+    "solvers",
+    "terms",
+]

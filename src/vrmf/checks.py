@@ -8,7 +8,7 @@ from typing import Any
 
 
 def real_number(name: str, value: Any, *, low: float = -math.inf, strict: bool = False) -> float:
-    """Return ``value`` as a float if it is a finite real number at or above ``low`` (above, if ``strict``)."""
+    """Return ``value`` as a float if it is a finite real number at or above ``low``, or above if strict."""
     need = f"a finite number {'above' if strict else 'of at least'} {low:g}"
     is_number = isinstance(value, Real) and not isinstance(value, bool)
     if not is_number or not math.isfinite(value) or value < low or (strict and value == low):

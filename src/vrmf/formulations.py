@@ -38,6 +38,7 @@ from vrmf.terms import (
     Ridge,
     Simplex,
     Sum,
+    Trait,
     UnitBall,
 )
 from vrmf.terms.base import Array
@@ -95,6 +96,11 @@ class Formulation:
     def has_outliers(self) -> bool:
         """Whether there is an outlier term."""
         return not isinstance(self.outliers, Absent)
+
+    @property
+    def rotates(self) -> bool:
+        """Whether the factors are defined up to a rotation of the components only."""
+        return Trait.ROTATABLE in self.dictionary.traits and Trait.RADIAL in self.code.traits
 
     def encode(self, X: Array, atoms: Atoms, coder: Coder, start: Array | None = None) -> Codes:
         """Return the codes of the rows of ``X``."""
@@ -208,9 +214,7 @@ def max_norm_decomposition(
     )
 
 
-def low_rank_representation(
-    alpha: float, outlier_alpha: float, penalty: AbstractTerm
-) -> Formulation:
+def low_rank_representation(alpha: float, outlier_alpha: float, penalty: AbstractTerm) -> Formulation:
     """(P7) φ = (alpha/2)‖h‖², ϕ = outlier_alpha · ‖r‖₁, ψ from :func:`basis_penalty` or explicit maps."""
     return Formulation(penalty, Ridge(alpha), L1(outlier_alpha), reseeds=False)
 
@@ -238,7 +242,7 @@ def mapped_penalty(
 def robust_nmf(
     outlier_alpha: float, max_code: float, max_outlier: float, ridge: float = 0.0
 ) -> Formulation:
-    """(P8) Atoms d ≥ 0 in the unit ball, 0 ≤ h ≤ max_code, ϕ = outlier_alpha · ‖r‖₁ with |r| ≤ max_outlier."""
+    """(P8) Atoms d ≥ 0 in the unit ball, 0 ≤ h ≤ max_code, |r| ≤ max_outlier, ϕ = outlier_alpha · ‖r‖₁."""
     return Formulation(
         NonNegative() + UnitBall(),
         _with_ridge(Box(0.0, max_code), ridge),

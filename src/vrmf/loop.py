@@ -39,9 +39,7 @@ class Iterate:
     state: State  #: from which the run can go on
 
 
-def iterate(
-    solver: AbstractSolver, problem: Problem, D: Array, seed: int
-) -> Iterator[Iterate]:
+def iterate(solver: AbstractSolver, problem: Problem, D: Array, seed: int) -> Iterator[Iterate]:
     """Yield the start and then the iterate after each step, for ever."""
     state, seconds = solver.init(problem, D, seed), 0.0
     while True:

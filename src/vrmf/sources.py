@@ -43,9 +43,7 @@ class AbstractSource(ABC):
     dtype: np.dtype[Any]
 
     @abstractmethod
-    def map(
-        self, function: Callable[[Array, Any], T], rows: Array | None = None
-    ) -> Iterator[T]:
+    def map(self, function: Callable[[Array, Any], T], rows: Array | None = None) -> Iterator[T]:
         """Apply ``function(X, where)`` to blocks of rows, in order.
 
         ``where`` is the slice or the index array that the block has in the whole data. All rows
@@ -78,9 +76,7 @@ class ArraySource(AbstractSource):
         row_bytes = max(1, X.shape[1] * X.dtype.itemsize)
         self._block = int(np.clip(BLOCK_BYTES // row_bytes, 32, BLOCK_ROWS))
 
-    def map(
-        self, function: Callable[[Array, Any], T], rows: Array | None = None
-    ) -> Iterator[T]:
+    def map(self, function: Callable[[Array, Any], T], rows: Array | None = None) -> Iterator[T]:
         def work(where: Any) -> T:
             X = self.X[where] if self.mean is None else self.X[where] - self.mean
             return function(np.ascontiguousarray(X), where)

@@ -45,9 +45,12 @@ class AbstractSolver(ABC):
 
 
 def checked_batch_size(batch_size: int | str, n_samples: int) -> int:
-    """Return the size of mini-batches for n rows; ``"auto"`` is at least 64 and grows as n^⅔."""
+    """Return the size of mini-batches for n rows.
+
+    ``"auto"`` grows as n^⅔ like the paper's, but is at least 64, or a twentieth of fewer rows.
+    """
     if batch_size == "auto":
-        return min(n_samples, max(64, paper_batch_size(n_samples)))
+        return max(paper_batch_size(n_samples), min(64, -(-n_samples // 20)))
     if int(batch_size) > n_samples:
         raise ValueError(
             f"`batch_size` is {batch_size} but the data has {n_samples} rows. "

@@ -68,9 +68,7 @@ class Batch(AbstractSolver):
             if state.momentum > 1 and state.point is not None:
                 return replace(state, D=state.point, momentum=1.0)
             if self.step_size != "auto" and state.start is not None:
-                return replace(
-                    state, D=state.start, objective=np.inf, shrink=state.shrink / 2
-                )
+                return replace(state, D=state.start, objective=np.inf, shrink=state.shrink / 2)
         automatic = 1 / stats.largest_curvature
         eta = automatic if self.step_size == "auto" else float(self.step_size) * state.shrink
         P = problem.prox_step(state.D, stats.gradient, eta)

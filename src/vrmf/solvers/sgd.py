@@ -35,7 +35,7 @@ class SGD(AbstractSolver):
     Parameters
     ----------
     batch_size : int or "auto"
-        b. ``"auto"`` is 0.2 · n^⅔, at least 64.
+        b. ``"auto"`` is 0.2 · n^⅔, but at least 64 or n/20.
     scale : float or "auto"
         β. ``"auto"`` makes the first step 1/λ_max(A) of the first mini-batch.
     offset : float or "auto"
@@ -63,21 +63,27 @@ class SGD(AbstractSolver):
 
     def step(self, problem: Problem, state: State) -> SGDState:
         batch_size = checked_batch_size(self.batch_size, problem.n_samples)
-        return self.absorb(problem, state, problem.sample(batch_size, state.seed, state.step))
+        rows = problem.sample(batch_size, state.seed, state.step)
+        return self.absorb(problem, state, rows, epoch_rows=problem.n_samples)
 
-    def absorb(self, problem: Problem, state: State, rows: Array | None = None) -> SGDState:
-        """Take one step with the given rows of the problem's source, or all of them."""
+    def absorb(
+        self, problem: Problem, state: State, rows: Array | None = None, *, epoch_rows: int
+    ) -> SGDState:
+        """Take one step with the given rows of the problem's source, or all of them.
+
+        ``epoch_rows`` is the number of rows that count as an epoch.
+        """
         assert isinstance(state, SGDState)
         stats = problem.stats(state.D, self.coder, rows)
         scale, offset = state.scale, state.offset
         if state.step == 0:
-            offset = float(problem.n_samples) if self.offset == "auto" else float(self.offset)
+            offset = float(epoch_rows) if self.offset == "auto" else float(self.offset)
             automatic = offset / stats.largest_curvature
             scale = automatic if self.scale == "auto" else float(self.scale)
         gamma = scale / (state.solved + offset)
         D = problem.prox_step(state.D, stats.gradient, gamma)
         solved = state.solved + stats.count
-        epoch = solved // problem.n_samples
+        epoch = solved // epoch_rows
         usage = Usage.of(stats) if state.usage is None else state.usage + Usage.of(stats)
         if self.reseed and epoch > state.epoch:
             D, usage = reseed(problem.formulation, D, usage.dead, usage.worst), None

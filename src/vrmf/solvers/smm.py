@@ -34,7 +34,7 @@ class SMM(AbstractSolver):
     Parameters
     ----------
     batch_size : int or "auto"
-        b. ``"auto"`` is 0.2 · n^⅔, at least 64.
+        b. ``"auto"`` is 0.2 · n^⅔, but at least 64 or n/20.
     forgetting : float
         ρ ≥ 0: before the t-th mini-batch joins, the sums are weighted by (1 − 1/t)^ρ. 0 is the
         paper's algorithm; larger values follow data that drift and forget a poor start.
@@ -63,10 +63,16 @@ class SMM(AbstractSolver):
 
     def step(self, problem: Problem, state: State) -> SMMState:
         batch_size = checked_batch_size(self.batch_size, problem.n_samples)
-        return self.absorb(problem, state, problem.sample(batch_size, state.seed, state.step))
+        rows = problem.sample(batch_size, state.seed, state.step)
+        return self.absorb(problem, state, rows, epoch_rows=problem.n_samples)
 
-    def absorb(self, problem: Problem, state: State, rows: Array | None = None) -> SMMState:
-        """Take one step with the given rows of the problem's source, or all of them."""
+    def absorb(
+        self, problem: Problem, state: State, rows: Array | None = None, *, epoch_rows: int
+    ) -> SMMState:
+        """Take one step with the given rows of the problem's source, or all of them.
+
+        ``epoch_rows`` is the number of rows that count as an epoch.
+        """
         assert isinstance(state, SMMState)
         stats = problem.stats(state.D, self.coder, rows)
         gram, cross, weight = stats.gram, stats.cross, float(stats.count)
@@ -78,7 +84,7 @@ class SMM(AbstractSolver):
             problem.formulation.dictionary, gram / weight, cross / weight, state.D, self.sweeps
         )
         solved = state.solved + stats.count
-        epoch = solved // problem.n_samples
+        epoch = solved // epoch_rows
         usage = Usage.of(stats) if state.usage is None else state.usage + Usage.of(stats)
         if self.reseed and epoch > state.epoch:
             fresh = reseed(problem.formulation, D, usage.dead, usage.worst)

@@ -59,7 +59,7 @@ class VR(AbstractSolver):
     Parameters
     ----------
     batch_size : int or "auto"
-        b. ``"auto"`` is 0.2 · n^⅔, at least 64 unless ``literal``.
+        b. ``"auto"`` is 0.2 · n^⅔, but at least 64 or n/20 (unless ``literal``).
     inner_steps : int or "auto"
         m, the steps of an epoch. ``"auto"`` is n / b, or 0.5 · n^⅓ if ``literal``.
     step_size : float or "auto"

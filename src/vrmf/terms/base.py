@@ -41,6 +41,7 @@ class Trait(enum.Enum):
     RADIAL = "an increasing function of the norm of the row"
     GROUP_RADIAL = "a sum of increasing functions of the norms of disjoint parts of the row"
     QUADRATIC = "½ tr(Z Q Zᵀ): the prox is linear and commutes with rotations of the rows"
+    ROTATABLE = "unchanged when an orthogonal matrix mixes the rows"
 
 
 class AbstractTerm(ABC):

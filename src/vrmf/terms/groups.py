@@ -53,9 +53,7 @@ class GroupL2(AbstractRowTerm):
                 f"`weights` has {len(weights)} entries for {len(groups)} groups. Use one for each."
             )
         object.__setattr__(self, "groups", groups)
-        object.__setattr__(
-            self, "weights", tuple(real_number("weights", w, low=0) for w in weights)
-        )
+        object.__setattr__(self, "weights", tuple(real_number("weights", w, low=0) for w in weights))
 
     @property
     def width(self) -> int:  # type: ignore[override]

@@ -20,7 +20,14 @@ class Free(AbstractRowTerm):
     """
 
     traits: ClassVar[frozenset[Trait]] = frozenset(
-        {Trait.ENTRYWISE, Trait.INTERVAL, Trait.HOMOGENEOUS, Trait.RADIAL, Trait.QUADRATIC}
+        {
+            Trait.ENTRYWISE,
+            Trait.INTERVAL,
+            Trait.HOMOGENEOUS,
+            Trait.RADIAL,
+            Trait.QUADRATIC,
+            Trait.ROTATABLE,
+        }
     )
     smoothness: ClassVar[float] = 0.0
 
@@ -83,7 +90,7 @@ class Ridge(AbstractRowTerm):
     weight: float
 
     traits: ClassVar[frozenset[Trait]] = frozenset(
-        {Trait.ENTRYWISE, Trait.RADIAL, Trait.QUADRATIC}
+        {Trait.ENTRYWISE, Trait.RADIAL, Trait.QUADRATIC, Trait.ROTATABLE}
     )
 
     def __post_init__(self) -> None:
@@ -120,6 +127,8 @@ class MaxColumnNorm(AbstractTerm):
     """
 
     weight: float
+
+    traits: ClassVar[frozenset[Trait]] = frozenset({Trait.ROTATABLE})
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "weight", real_number("weight", self.weight, low=0))

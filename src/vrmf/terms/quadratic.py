@@ -68,7 +68,7 @@ class Quadratic(ArrayFields, AbstractRowTerm):
     matrix: Any
     weight: float = 1.0
 
-    traits: ClassVar[frozenset[Trait]] = frozenset({Trait.QUADRATIC})
+    traits: ClassVar[frozenset[Trait]] = frozenset({Trait.QUADRATIC, Trait.ROTATABLE})
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "weight", real_number("weight", self.weight, low=0))
@@ -144,7 +144,7 @@ class LowRankQuadratic(ArrayFields, AbstractRowTerm):
     rest: float
     weight: float = 1.0
 
-    traits: ClassVar[frozenset[Trait]] = frozenset({Trait.QUADRATIC})
+    traits: ClassVar[frozenset[Trait]] = frozenset({Trait.QUADRATIC, Trait.ROTATABLE})
 
     def __post_init__(self) -> None:
         vectors, values = np.asarray(self.vectors), np.asarray(self.values)
@@ -216,7 +216,10 @@ def _symmetric(matrix: Any) -> Any:
     entries = matrix.data if sparse else matrix
     if not np.all(np.isfinite(entries)):
         raise ValueError("The matrix of a quadratic penalty has NaN or infinite entries. Remove them.")
-    size, skew = np.max(abs(matrix), initial=0.0) if not sparse else abs(matrix).max(), abs(matrix - matrix.T).max()
+    size, skew = (
+        np.max(abs(matrix), initial=0.0) if not sparse else abs(matrix).max(),
+        abs(matrix - matrix.T).max(),
+    )
     if skew > 1e-8 * size:
         raise ValueError(
             "The matrix of a quadratic penalty (a `laplacian`) is not symmetric. "

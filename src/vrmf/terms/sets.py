@@ -18,9 +18,7 @@ class NonNegative(AbstractSet):
     array([[0., 2.]])
     """
 
-    traits: ClassVar[frozenset[Trait]] = frozenset(
-        {Trait.ENTRYWISE, Trait.INTERVAL, Trait.HOMOGENEOUS}
-    )
+    traits: ClassVar[frozenset[Trait]] = frozenset({Trait.ENTRYWISE, Trait.INTERVAL, Trait.HOMOGENEOUS})
 
     def violation(self, Z: Array) -> Array:
         return np.max(-Z, axis=1, initial=0.0)
@@ -50,9 +48,7 @@ class Box(AbstractSet):
     def __post_init__(self) -> None:
         low, high = float(self.low), float(self.high)
         if not low <= high:
-            raise ValueError(
-                f"`low` is {self.low!r} and `high` is {self.high!r}. Use low ≤ high, not NaN."
-            )
+            raise ValueError(f"`low` is {self.low!r} and `high` is {self.high!r}. Use low ≤ high, not NaN.")
         object.__setattr__(self, "low", low)
         object.__setattr__(self, "high", high)
 

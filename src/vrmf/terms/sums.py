@@ -41,7 +41,8 @@ from vrmf.terms.penalties import Ridge
 #: Bound on the iterations of Douglas–Rachford splitting.
 MAX_ITERATIONS = 20_000
 
-_INHERITED = frozenset({Trait.ENTRYWISE, Trait.HOMOGENEOUS, Trait.RADIAL, Trait.QUADRATIC})
+#: What a sum has if all of its parts have it.
+_INHERITED = frozenset({Trait.ENTRYWISE, Trait.HOMOGENEOUS, Trait.RADIAL, Trait.QUADRATIC, Trait.ROTATABLE})
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,41 @@
+"""Estimators with scikit-learn's interface, one for each formulation and one for any."""
+
+from vrmf.estimators.base import AbstractFactorizer
+from vrmf.estimators.models import (
+    NMF,
+    DictionaryLearning,
+    GroupDictionaryLearning,
+    LowRankRepresentation,
+    MatrixFactorization,
+    MaxNormDecomposition,
+    RobustNMF,
+    RobustPCA,
+    SmoothDictionaryLearning,
+)
+
+#: The estimators by the names that the command line accepts.
+ESTIMATORS: dict[str, type[AbstractFactorizer]] = {
+    "dictionary-learning": DictionaryLearning,
+    "group-dictionary-learning": GroupDictionaryLearning,
+    "nmf": NMF,
+    "smooth-dictionary-learning": SmoothDictionaryLearning,
+    "robust-pca": RobustPCA,
+    "max-norm-decomposition": MaxNormDecomposition,
+    "low-rank-representation": LowRankRepresentation,
+    "robust-nmf": RobustNMF,
+    "matrix-factorization": MatrixFactorization,
+}
+
+__all__ = [
+    "ESTIMATORS",
+    "NMF",
+    "AbstractFactorizer",
+    "DictionaryLearning",
+    "GroupDictionaryLearning",
+    "LowRankRepresentation",
+    "MatrixFactorization",
+    "MaxNormDecomposition",
+    "RobustNMF",
+    "RobustPCA",
+    "SmoothDictionaryLearning",
+]

@@ -1,0 +1,402 @@
+"""What all estimators share: scikit-learn's contract around the loop.
+
+An estimator is a dataclass: its fields are scikit-learn parameters, and ``__init__`` is written by
+the dataclass decorator. A concrete one says only which formulation its parameters mean.
+"""
+
+from __future__ import annotations
+
+import warnings
+from abc import abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_array, check_random_state
+from sklearn.utils.validation import validate_data
+
+from vrmf.checks import real_number, whole_number
+from vrmf.estimators.inference import EXACT, Inference
+from vrmf.estimators.parameters import NestedParameters
+from vrmf.formulations import Formulation
+from vrmf.initial import given_dictionary, initial_dictionary
+from vrmf.loop import (
+    History,
+    Iterate,
+    MaxEpochs,
+    MaxTime,
+    Outcome,
+    Reason,
+    Rule,
+    Stationary,
+    iterate,
+    run,
+)
+from vrmf.problem import Measurement, Problem
+from vrmf.solvers import SGD, SMM, SOLVERS, AbstractSolver
+from vrmf.solvers.sgd import SGDState
+from vrmf.solvers.smm import SMMState
+from vrmf.sources import AbstractSource, as_source, single_threaded_blas
+from vrmf.stats import Stats
+from vrmf.terms.base import Array
+from vrmf.weights import DataSummary
+
+#: Rows that count as an epoch of a stream, for each component.
+STREAM_ROWS = 50
+
+
+@dataclass(eq=False, repr=False)
+class AbstractFactorizer(
+    NestedParameters, Inference, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
+):
+    """The common parameters, and ``fit``, ``transform`` and the rest in terms of a formulation.
+
+    Parameters
+    ----------
+    n_components : int
+        k, the number of atoms.
+    solver : {"vr", "smm", "sgd", "batch"} or a value of vrmf.solvers
+        The method; its options live on the value, as in ``solver=VR(batch_size=256)``.
+    init : {"data", "random", "svd", "ones"} or array of shape (n_components, n_features)
+        The dictionary to start from. ``"data"``: rows of the data, rescaled.
+    max_iter : int
+        The largest number of epochs: for VR an anchor with its inner steps, for SMM and SGD one
+        pass over the data, for batch one step.
+    max_time : float or None
+        The largest number of seconds inside steps.
+    tol : float
+        Stop when the squared norm ‖Γ‖² of the proximal gradient mapping has fallen to ``tol`` times
+        its first value. 0 runs the whole budget. SMM and SGD know ‖Γ‖² only where ``record_every``
+        makes it known.
+    random_state : int, RandomState instance or None
+        The same value gives the same bits, whatever the number of threads.
+    n_jobs : int or None
+        Threads; None and -1 take all cores.
+    verbose : int
+        If positive, print a line for every so many epochs.
+    warm_start : bool
+        Whether ``fit`` starts from the dictionary of the last one.
+    center : bool
+        Whether to subtract the mean of each feature.
+    record_every : int or None
+        Measure objective and stationarity after every so many epochs, by a full pass off the clock.
+    """
+
+    n_components: int = 10
+    _: KW_ONLY
+    solver: Any = "vr"
+    init: Any = "data"
+    max_iter: int = 100
+    max_time: float | None = None
+    tol: float = 1e-4
+    random_state: Any = None
+    n_jobs: int | None = None
+    verbose: int = 0
+    warm_start: bool = False
+    center: bool = False
+    record_every: int | None = None
+
+    #: Whether the data must not have negative entries.
+    _nonnegative: ClassVar[bool] = False
+
+    # What a concrete estimator says ------------------------------------------------------------
+
+    @abstractmethod
+    def _weights(self, source: AbstractSource, summary: DataSummary, seed: int) -> dict[str, Any]:
+        """Return the values of all weights for these data, checked."""
+
+    @abstractmethod
+    def _formulation(self, n_samples: int, weights: dict[str, Any]) -> Formulation:
+        """Return the formulation for these weights and n rows."""
+
+    @abstractmethod
+    def _start_rows(
+        self, formulation: Formulation, rows: Array, n_samples: int, weights: dict[str, Any]
+    ) -> Array:
+        """Return rows of the data as atoms of a sensible size."""
+
+    # Fitting -----------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any = None) -> AbstractFactorizer:
+        """Learn the dictionary from the rows of ``X``, shape (n, d)."""
+        self._fit(X, keep_codes=False)
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None) -> Array:
+        """Learn the dictionary and return the codes of ``X``, which the last pass has computed."""
+        codes = self._fit(X, keep_codes=True)
+        assert codes is not None
+        return codes
+
+    def iterate(self, X: Any) -> Iterator[Iterate]:
+        """Yield the iterates of the fit, one step at a time, without changing the model."""
+        self._check_parameters()
+        X = self._checked_sign(check_array(X, dtype=[np.float64, np.float32]))
+        source, solver = self._source(X), self._solver()
+        problem, D, seed, _ = self._start(source, solver)
+        history, rules = History(), self._rules()
+        for current in iterate(solver, problem, D, seed):
+            history.add(current)
+            yield current
+            if any(rule(current, history) for rule in rules):
+                return
+
+    def partial_fit(self, X: Any, y: Any = None) -> AbstractFactorizer:
+        """Learn from one more batch of rows, of any size.
+
+        A stream is no finite sum, so variance reduction and batch steps have no meaning here: with
+        those solvers the batch is taken by SMM, and ``solver_`` says so. Automatic weights are those
+        of the first batch; n inside ψ is the number of rows seen.
+        """
+        self._check_parameters()
+        first = not hasattr(self, "_stream")
+        X = self._validated(X, reset=first and not hasattr(self, "components_"))
+        if self.center:
+            raise ValueError(
+                "`center` is True, but the mean of a stream is not known in advance. "
+                "Use center=False and subtract it yourself."
+            )
+        source = self._source(X)
+        chosen = self._solver()
+        solver = chosen if isinstance(chosen, SMM | SGD) else SMM()
+        if first:
+            problem, D, seed, self._stream_weights = self._start(source, solver, whole=False)
+            self._stream: Any = solver.init(problem, D, seed)
+            self.n_samples_seen_ = 0
+            self.history_ = History().as_columns()
+        wanted = SMMState if isinstance(solver, SMM) else SGDState
+        if not isinstance(self._stream, wanted):
+            self._stream = wanted(D=self._stream.D, seed=self._stream.seed)
+        self.n_samples_seen_ += source.n_samples
+        self.formulation_ = self._formulation(self.n_samples_seen_, self._stream_weights)
+        problem = Problem(self.formulation_, source)
+        with single_threaded_blas():
+            self._stream = solver.absorb(problem, self._stream, epoch_rows=STREAM_ROWS * self.n_components)
+        self.solver_ = solver
+        self.components_ = self._stream.D
+        self.n_steps_ = self.n_iter_ = self._stream.step
+        self.n_passes_ = 1.0
+        self.objective_ = self.stationarity_ = float("nan")
+        self.stop_reason_ = f"stream: {self.n_samples_seen_} rows seen"
+        return self
+
+    def _fit(self, X: Any, keep_codes: bool) -> Array | None:
+        self._check_parameters()
+        X = self._validated(X, reset=True)
+        source, solver = self._source(X, fitting=True), self._solver()
+        problem, D, seed, weights = self._start(source, solver)
+        outcome = run(
+            solver,
+            problem,
+            D,
+            seed,
+            rules=self._rules(),
+            record=self._recorder(problem),
+            watch=self._watcher(),
+        )
+        D = oriented(outcome.iterate.D) if problem.formulation.rotates else outcome.iterate.D
+        codes = np.empty((len(X), len(D)), dtype=X.dtype) if keep_codes else None
+        with single_threaded_blas():
+            stats = problem.stats(D, EXACT, keep=codes)
+            measured = problem.measure(stats, D)
+        self._keep(problem, solver, D, outcome, stats, measured)
+        self._stream_weights = weights
+        self._stream = SMMState(
+            D=D,
+            seed=seed,
+            step=outcome.iterate.step,
+            gram=stats.gram,
+            cross=stats.cross,
+            weight=float(stats.count),
+        )
+        self._warn(outcome.reason, stats)
+        return codes
+
+    def _start(
+        self, source: AbstractSource, solver: AbstractSolver, whole: bool = True
+    ) -> tuple[Problem, Array, int, dict[str, Any]]:
+        """Return the problem, the initial dictionary, the seed and the weights."""
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        k = self.n_components
+        summary = DataSummary.of(source)
+        weights = self._weights(source, summary, seed)
+        formulation = self._formulation(source.n_samples, weights)
+        formulation.check_width(k, source.n_features)
+        if self.warm_start and whole and hasattr(self, "components_"):
+            D = given_dictionary("components_", self.components_, formulation, k, source)
+        else:
+            D = initial_dictionary(
+                self.init,
+                source,
+                formulation,
+                k,
+                summary,
+                lambda rows: self._start_rows(formulation, rows, source.n_samples, weights),
+                seed,
+            )
+        return Problem(formulation, source), D, seed, weights
+
+    def _keep(
+        self,
+        problem: Problem,
+        solver: AbstractSolver,
+        D: Array,
+        outcome: Outcome,
+        stats: Stats,
+        measured: Measurement,
+    ) -> None:
+        """Set the fitted attributes."""
+        last = outcome.iterate
+        self.components_ = D
+        self.formulation_ = problem.formulation
+        self.solver_ = solver
+        self.objective_ = measured.objective
+        self.stationarity_ = measured.stationarity
+        self.n_iter_ = max(1, last.epoch)
+        self.n_steps_ = last.step
+        self.n_passes_ = last.passes
+        self.n_samples_seen_ = problem.n_samples
+        self.stop_reason_ = outcome.reason.text
+        history = outcome.history
+        if last.step == history.step[-1]:
+            history.objective[-1] = measured.objective
+            history.stationarity[-1] = measured.stationarity
+        self.history_ = history.as_columns()
+
+    def _warn(self, reason: Reason, stats: Stats) -> None:
+        name = type(self).__name__
+        if not np.any(stats.used):
+            warnings.warn(
+                f"All codes of {name} are zero: the model explains nothing. Use smaller weights on codes.",
+                UserWarning,
+                stacklevel=4,
+            )
+        if stats.unfinished:
+            warnings.warn(
+                f"{stats.unfinished} of {stats.count} codes stopped at a relative error of up to "
+                f"{stats.code_error:.1e}, above the tolerance. A ridge on codes helps.",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+        if not reason.converged and self.tol > 0:
+            advice = (
+                "Increase the budget or `tol`."
+                if isinstance(self.solver_, SMM | SGD) is False
+                else "SMM and SGD measure stationarity only if `record_every` is set; "
+                "tol=0 asks for the whole budget and does not warn."
+            )
+            warnings.warn(
+                f"{name} stopped before it was stationary ({reason.text}). {advice}",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+
+    # Checks and small parts --------------------------------------------------------------------
+
+    def _check_parameters(self) -> None:
+        """Raise before any work if a common parameter will not do."""
+        whole_number("n_components", self.n_components, low=1)
+        whole_number("max_iter", self.max_iter, low=1)
+        whole_number("verbose", int(self.verbose), low=0)
+        real_number("tol", self.tol, low=0)
+        if self.max_time is not None:
+            real_number("max_time", self.max_time, low=0, strict=True)
+        if self.record_every is not None:
+            whole_number("record_every", self.record_every, low=1)
+        if self.center and self._nonnegative:
+            raise ValueError(
+                f"`center` is True, but {type(self).__name__} needs data without negative entries. "
+                "Use center=False."
+            )
+
+    def _solver(self) -> AbstractSolver:
+        if isinstance(self.solver, AbstractSolver):
+            return self.solver
+        if not isinstance(self.solver, str) or self.solver not in SOLVERS:
+            raise ValueError(
+                f"`solver` is {self.solver!r}. Use one of {', '.join(map(repr, SOLVERS))}, or a "
+                "value such as vrmf.solvers.VR(batch_size=256)."
+            )
+        return SOLVERS[self.solver]()
+
+    def _validated(self, X: Any, reset: bool) -> Array:
+        return self._checked_sign(validate_data(self, X, reset=reset, dtype=[np.float64, np.float32]))
+
+    def _checked_sign(self, X: Array) -> Array:
+        if self._nonnegative and np.min(X, initial=0.0) < 0:
+            raise ValueError(
+                f"Negative values in data passed to {type(self).__name__}: the smallest entry is "
+                f"{np.min(X):g}. Use data without negative entries, or RobustNMF, whose outliers "
+                "absorb them."
+            )
+        return X
+
+    def _source(self, X: Array, fitting: bool = False) -> AbstractSource:
+        mean = np.mean(X, axis=0) if self.center else None
+        if fitting and mean is not None:
+            self.mean_ = mean
+        return as_source(X, self.n_jobs, mean)
+
+    def _rules(self) -> list[Rule]:
+        rules: list[Rule] = [Stationary(float(self.tol)), MaxEpochs(int(self.max_iter))]
+        return rules if self.max_time is None else [*rules, MaxTime(float(self.max_time))]
+
+    def _recorder(self, problem: Problem) -> Callable[[Iterate], Measurement | None]:
+        seen = -1
+
+        def record(current: Iterate) -> Measurement | None:
+            nonlocal seen
+            if self.record_every is None or current.epoch == seen:
+                return None
+            seen = current.epoch
+            if seen % self.record_every:
+                return None
+            return problem.measure(problem.stats(current.D, EXACT), current.D)
+
+        return record
+
+    def _watcher(self) -> Callable[[Iterate, History], None]:
+        seen = 0
+
+        def watch(current: Iterate, history: History) -> None:
+            nonlocal seen
+            if self.verbose and current.epoch // self.verbose > seen:
+                seen = current.epoch // self.verbose
+                known = history.last
+                told = f"  f = {known.objective:.6g}  ‖Γ‖² = {known.stationarity:.2e}" if known else ""
+                print(
+                    f"[{type(self).__name__}] epoch {current.epoch}  {current.passes:.1f} passes  "
+                    f"{current.seconds:.2f} s{told}"
+                )
+
+        return watch
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "components_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.positive_only = self._nonnegative
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.components_)
+
+
+def oriented(D: Array) -> Array:
+    """Return the dictionary rotated to orthogonal atoms of falling length, each with a positive peak.
+
+    >>> oriented(np.array([[0.0, -1.0], [2.0, 0.0]]))
+    array([[2., 0.],
+           [0., 1.]])
+    """
+    singular, vectors = np.linalg.svd(D, full_matrices=False)[1:]
+    peaks = np.take_along_axis(vectors, np.argmax(np.abs(vectors), axis=1)[:, None], axis=1)
+    rows = (singular[:, None] * vectors) * np.where(peaks < 0, -1, 1)
+    # With more atoms than features, the rest of the rotated dictionary is zero.
+    return np.concatenate([rows, np.zeros_like(D[len(rows) :])]).astype(D.dtype) + 0

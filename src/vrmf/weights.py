@@ -1,0 +1,96 @@
+"""Automatic weights: what the data say about the scale of every regulariser.
+
+The rules are equivariant: for data c·X they give the weights for which the problem is that of X
+with all its terms multiplied by c², so that ``fit(c·X)`` gives the scaled model.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from vrmf.sources import AbstractSource
+from vrmf.terms.base import Array
+
+#: Rows that are looked at where a sample is enough.
+SAMPLE_ROWS = 1000
+
+
+@dataclass(frozen=True, eq=False)
+class _Sums:
+    squares: float
+    squared_sums: float
+    largest_row: float
+    largest_entry: float
+
+    def __add__(self, other: _Sums) -> _Sums:
+        return _Sums(
+            self.squares + other.squares,
+            self.squared_sums + other.squared_sums,
+            max(self.largest_row, other.largest_row),
+            max(self.largest_entry, other.largest_entry),
+        )
+
+    @classmethod
+    def of(cls, X: Array, where: object) -> _Sums:
+        """Return the sums of a block of rows."""
+        squares = np.einsum("ij,ij->i", X, X, dtype=np.float64)
+        return cls(
+            float(np.sum(squares)),
+            float(np.sum(np.square(np.sum(X, axis=1, dtype=np.float64)))),
+            float(np.sqrt(np.max(squares, initial=0.0))),
+            float(np.max(np.abs(X), initial=0.0)),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class DataSummary:
+    """The scales of some data."""
+
+    n_samples: int
+    n_features: int
+    entry: float  #: root mean square of the entries
+    row_sum: float  #: root mean square of the sums of rows
+    largest_row: float  #: largest norm of a row
+    largest_entry: float  #: largest absolute entry
+    center: Array  #: median of each feature
+    spread: float  #: median distance of entries from the center, where not zero: robust
+
+    @classmethod
+    def of(cls, source: AbstractSource) -> DataSummary:
+        """Summarise a source by one pass, and the medians by a sample of its rows.
+
+        >>> from vrmf.sources import as_source
+        >>> summary = DataSummary.of(as_source(np.array([[3.0, 0.0], [0.0, 4.0]])))
+        >>> summary.largest_row, summary.row_sum == 12.5**0.5
+        (4.0, True)
+        """
+        n, d = source.n_samples, source.n_features
+        sums = source.reduce(_Sums.of)
+        sample = sample_rows(source, np.linspace(0, n - 1, min(n, SAMPLE_ROWS)).astype(np.int64))
+        center = np.median(sample, axis=0)
+        distances = np.abs(sample - center)
+        distances = distances[distances > 0]
+        entry = float(np.sqrt(sums.squares / (n * d)))
+        return cls(
+            n_samples=n,
+            n_features=d,
+            entry=entry or 1.0,
+            row_sum=float(np.sqrt(sums.squared_sums / n)) or 1.0,
+            largest_row=sums.largest_row or 1.0,
+            largest_entry=sums.largest_entry or 1.0,
+            center=center,
+            spread=float(np.median(distances)) if len(distances) else entry or 1.0,
+        )
+
+    def clipped(self, rows: Array) -> Array:
+        """Return rows with entries far from the center pulled back to five spreads from it."""
+        reach = 5 * self.spread
+        low, high = self.center - reach, self.center + reach
+        return np.clip(rows, low, high).astype(rows.dtype, copy=False)
+
+
+def sample_rows(source: AbstractSource, rows: Array) -> Array:
+    """Return the rows with the given numbers."""
+    return np.concatenate(list(source.map(lambda X, where: X, rows)))

@@ -8,7 +8,7 @@
 ((100, 20), (100, 20))
 """
 
-from vrmf import solvers, terms
+from vrmf import solvers, terms, theory
 from vrmf._version import __version__
 from vrmf.estimators import (
     NMF,
@@ -21,6 +21,7 @@ from vrmf.estimators import (
     RobustPCA,
     SmoothDictionaryLearning,
 )
+from vrmf.storage import load, save
 
 __all__ = [
     "NMF",
@@ -33,6 +34,9 @@ __all__ = [
     "RobustPCA",
     "SmoothDictionaryLearning",
     "__version__",
+    "load",
+    "save",
     "solvers",
     "terms",
+    "theory",
 ]

@@ -95,6 +95,7 @@ class Reason:
 
     text: str
     converged: bool
+    is_budget: bool = False
 
 
 Rule = Callable[[Iterate, History], Reason | None]
@@ -129,7 +130,7 @@ class MaxEpochs:
     def __call__(self, iterate: Iterate, history: History) -> Reason | None:
         if iterate.epoch < self.limit:
             return None
-        return Reason(f"budget: max_iter={self.limit} epochs are done", False)
+        return Reason(f"budget: max_iter={self.limit} epochs are done", False, is_budget=True)
 
 
 @dataclass(frozen=True)
@@ -141,7 +142,7 @@ class MaxTime:
     def __call__(self, iterate: Iterate, history: History) -> Reason | None:
         if iterate.seconds < self.limit:
             return None
-        return Reason(f"budget: max_time={self.limit:g} seconds are over", False)
+        return Reason(f"budget: max_time={self.limit:g} seconds are over", False, is_budget=True)
 
 
 def diverged(iterate: Iterate, history: History) -> Reason | None:

@@ -7,9 +7,11 @@ with all its terms multiplied by c², so that ``fit(c·X)`` gives the scaled mod
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from vrmf.checks import real_number
 from vrmf.sources import AbstractSource
 from vrmf.terms.base import Array
 
@@ -94,3 +96,12 @@ class DataSummary:
 def sample_rows(source: AbstractSource, rows: Array) -> Array:
     """Return the rows with the given numbers."""
     return np.concatenate(list(source.map(lambda X, where: X, rows)))
+
+
+def chosen_weight(name: str, value: Any, *, auto: float, paper: float) -> float:
+    """Return a positive weight, from a number or one of the words "auto" and "paper"."""
+    if isinstance(value, str):
+        if value not in ("auto", "paper"):
+            raise ValueError(f'`{name}` is {value!r}. Use a positive number, "auto" or "paper".')
+        return auto if value == "auto" else paper
+    return real_number(name, value, low=0, strict=True)

@@ -14,6 +14,7 @@ array([[2., 0.]])
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -79,6 +80,6 @@ class Coder:
             momentum=self.method != "bsum",
         )
 
-    def reachable_tol(self, dtype: object) -> float:
+    def reachable_tol(self, dtype: np.dtype[Any]) -> float:
         """Return ``tol``, raised to the level of rounding in the given precision."""
-        return max(self.tol, 64 * float(np.finfo(dtype).eps))  # type: ignore[arg-type]
+        return max(self.tol, 64 * float(np.finfo(dtype).eps))

@@ -1,16 +1,18 @@
 """Estimators with scikit-learn's interface, one for each formulation and one for any."""
 
 from vrmf.estimators.base import AbstractFactorizer
-from vrmf.estimators.models import (
+from vrmf.estimators.composed import MatrixFactorization
+from vrmf.estimators.plain import (
     NMF,
     DictionaryLearning,
     GroupDictionaryLearning,
+    SmoothDictionaryLearning,
+)
+from vrmf.estimators.robust import (
     LowRankRepresentation,
-    MatrixFactorization,
     MaxNormDecomposition,
     RobustNMF,
     RobustPCA,
-    SmoothDictionaryLearning,
 )
 
 #: The estimators by the names that the command line accepts.

@@ -6,21 +6,20 @@ the dataclass decorator. A concrete one says only which formulation its paramete
 
 from __future__ import annotations
 
-import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import validate_data
 
 from vrmf.checks import real_number, whole_number
 from vrmf.estimators.inference import EXACT, Inference
 from vrmf.estimators.parameters import NestedParameters
+from vrmf.estimators.reporting import recorder, warn_of_outcome, watcher
 from vrmf.formulations import Formulation
 from vrmf.initial import given_dictionary, initial_dictionary
 from vrmf.loop import (
@@ -29,13 +28,12 @@ from vrmf.loop import (
     MaxEpochs,
     MaxTime,
     Outcome,
-    Reason,
     Rule,
     Stationary,
     iterate,
     run,
 )
-from vrmf.problem import Measurement, Problem
+from vrmf.problem import Measurement, Problem, atoms_from_rows
 from vrmf.solvers import SGD, SMM, SOLVERS, AbstractSolver
 from vrmf.solvers.sgd import SGDState
 from vrmf.solvers.smm import SMMState
@@ -43,6 +41,9 @@ from vrmf.sources import AbstractSource, as_source, single_threaded_blas
 from vrmf.stats import Stats
 from vrmf.terms.base import Array
 from vrmf.weights import DataSummary
+
+#: Values of all weights of a formulation, by name.
+Weights = dict[str, Any]
 
 #: Rows that count as an epoch of a stream, for each component.
 STREAM_ROWS = 50
@@ -105,17 +106,15 @@ class AbstractFactorizer(
     # What a concrete estimator says ------------------------------------------------------------
 
     @abstractmethod
-    def _weights(self, source: AbstractSource, summary: DataSummary, seed: int) -> dict[str, Any]:
+    def _weights(self, source: AbstractSource, summary: DataSummary, seed: int) -> Weights:
         """Return the values of all weights for these data, checked."""
 
     @abstractmethod
-    def _formulation(self, n_samples: int, weights: dict[str, Any]) -> Formulation:
+    def _formulation(self, n_samples: int, weights: Weights) -> Formulation:
         """Return the formulation for these weights and n rows."""
 
     @abstractmethod
-    def _start_rows(
-        self, formulation: Formulation, rows: Array, n_samples: int, weights: dict[str, Any]
-    ) -> Array:
+    def _start_rows(self, formulation: Formulation, rows: Array, n_samples: int, weights: Weights) -> Array:
         """Return rows of the data as atoms of a sensible size."""
 
     # Fitting -----------------------------------------------------------------------------------
@@ -136,7 +135,7 @@ class AbstractFactorizer(
         self._check_parameters()
         X = self._checked_sign(check_array(X, dtype=[np.float64, np.float32]))
         source, solver = self._source(X), self._solver()
-        problem, D, seed, _ = self._start(source, solver)
+        problem, D, seed, _ = self._start(source)
         history, rules = History(), self._rules()
         for current in iterate(solver, problem, D, seed):
             history.add(current)
@@ -163,7 +162,7 @@ class AbstractFactorizer(
         chosen = self._solver()
         solver = chosen if isinstance(chosen, SMM | SGD) else SMM()
         if first:
-            problem, D, seed, self._stream_weights = self._start(source, solver, whole=False)
+            problem, D, seed, self._stream_weights = self._start(source, whole=False)
             self._stream: Any = solver.init(problem, D, seed)
             self.n_samples_seen_ = 0
             self.history_ = History().as_columns()
@@ -187,15 +186,15 @@ class AbstractFactorizer(
         self._check_parameters()
         X = self._validated(X, reset=True)
         source, solver = self._source(X, fitting=True), self._solver()
-        problem, D, seed, weights = self._start(source, solver)
+        problem, D, seed, weights = self._start(source)
         outcome = run(
             solver,
             problem,
             D,
             seed,
             rules=self._rules(),
-            record=self._recorder(problem),
-            watch=self._watcher(),
+            record=recorder(problem, self.record_every),
+            watch=watcher(type(self).__name__, int(self.verbose)),
         )
         D = oriented(outcome.iterate.D) if problem.formulation.rotates else outcome.iterate.D
         codes = np.empty((len(X), len(D)), dtype=X.dtype) if keep_codes else None
@@ -212,12 +211,10 @@ class AbstractFactorizer(
             cross=stats.cross,
             weight=float(stats.count),
         )
-        self._warn(outcome.reason, stats)
+        warn_of_outcome(type(self).__name__, solver, outcome.reason, stats, self.tol)
         return codes
 
-    def _start(
-        self, source: AbstractSource, solver: AbstractSolver, whole: bool = True
-    ) -> tuple[Problem, Array, int, dict[str, Any]]:
+    def _start(self, source: AbstractSource, whole: bool = True) -> tuple[Problem, Array, int, Weights]:
         """Return the problem, the initial dictionary, the seed and the weights."""
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         k = self.n_components
@@ -265,34 +262,6 @@ class AbstractFactorizer(
             history.objective[-1] = measured.objective
             history.stationarity[-1] = measured.stationarity
         self.history_ = history.as_columns()
-
-    def _warn(self, reason: Reason, stats: Stats) -> None:
-        name = type(self).__name__
-        if not np.any(stats.used):
-            warnings.warn(
-                f"All codes of {name} are zero: the model explains nothing. Use smaller weights on codes.",
-                UserWarning,
-                stacklevel=4,
-            )
-        if stats.unfinished:
-            warnings.warn(
-                f"{stats.unfinished} of {stats.count} codes stopped at a relative error of up to "
-                f"{stats.code_error:.1e}, above the tolerance. A ridge on codes helps.",
-                ConvergenceWarning,
-                stacklevel=4,
-            )
-        if not reason.converged and self.tol > 0:
-            advice = (
-                "Increase the budget or `tol`."
-                if isinstance(self.solver_, SMM | SGD) is False
-                else "SMM and SGD measure stationarity only if `record_every` is set; "
-                "tol=0 asks for the whole budget and does not warn."
-            )
-            warnings.warn(
-                f"{name} stopped before it was stationary ({reason.text}). {advice}",
-                ConvergenceWarning,
-                stacklevel=4,
-            )
 
     # Checks and small parts --------------------------------------------------------------------
 
@@ -344,36 +313,6 @@ class AbstractFactorizer(
         rules: list[Rule] = [Stationary(float(self.tol)), MaxEpochs(int(self.max_iter))]
         return rules if self.max_time is None else [*rules, MaxTime(float(self.max_time))]
 
-    def _recorder(self, problem: Problem) -> Callable[[Iterate], Measurement | None]:
-        seen = -1
-
-        def record(current: Iterate) -> Measurement | None:
-            nonlocal seen
-            if self.record_every is None or current.epoch == seen:
-                return None
-            seen = current.epoch
-            if seen % self.record_every:
-                return None
-            return problem.measure(problem.stats(current.D, EXACT), current.D)
-
-        return record
-
-    def _watcher(self) -> Callable[[Iterate, History], None]:
-        seen = 0
-
-        def watch(current: Iterate, history: History) -> None:
-            nonlocal seen
-            if self.verbose and current.epoch // self.verbose > seen:
-                seen = current.epoch // self.verbose
-                known = history.last
-                told = f"  f = {known.objective:.6g}  ‖Γ‖² = {known.stationarity:.2e}" if known else ""
-                print(
-                    f"[{type(self).__name__}] epoch {current.epoch}  {current.passes:.1f} passes  "
-                    f"{current.seconds:.2f} s{told}"
-                )
-
-        return watch
-
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "components_")
 
@@ -400,3 +339,11 @@ def oriented(D: Array) -> Array:
     rows = (singular[:, None] * vectors) * np.where(peaks < 0, -1, 1)
     # With more atoms than features, the rest of the rotated dictionary is zero.
     return np.concatenate([rows, np.zeros_like(D[len(rows) :])]).astype(D.dtype) + 0
+
+
+@dataclass(eq=False, repr=False)
+class AtomsOfFixedSize(AbstractFactorizer):
+    """Estimators whose dictionary term fixes the size of atoms."""
+
+    def _start_rows(self, formulation: Formulation, rows: Array, n_samples: int, weights: Weights) -> Array:
+        return atoms_from_rows(formulation, rows)

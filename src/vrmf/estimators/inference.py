@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from vrmf.coding import Atoms, Coder
 from vrmf.formulations import Formulation
 from vrmf.problem import Problem
+from vrmf.solvers import AbstractSolver
 from vrmf.sources import AbstractSource, as_source
 from vrmf.terms.base import Array
 
@@ -23,6 +24,7 @@ class Inference:
 
     components_: Array
     formulation_: Formulation
+    solver_: AbstractSolver
     mean_: Array
     center: bool
     n_jobs: int | None

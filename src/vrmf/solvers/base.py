@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -47,10 +48,10 @@ class AbstractSolver(ABC):
 def checked_batch_size(batch_size: int | str, n_samples: int) -> int:
     """Return the size of mini-batches for n rows.
 
-    ``"auto"`` grows as n^⅔ like the paper's, but is at least 64, or a twentieth of fewer rows.
+    ``"auto"`` grows as n^⅔ like the paper's, but is at least 64, or a tenth of fewer rows.
     """
     if batch_size == "auto":
-        return max(paper_batch_size(n_samples), min(64, -(-n_samples // 20)))
+        return max(paper_batch_size(n_samples), min(64, -(-n_samples // 10)))
     if int(batch_size) > n_samples:
         raise ValueError(
             f"`batch_size` is {batch_size} but the data has {n_samples} rows. "
@@ -81,6 +82,6 @@ def check_auto_positive(name: str, value: float | str) -> None:
         real_number(name, value, low=0, strict=True)
 
 
-def rises(objective: float, before: float, dtype: object) -> bool:
+def rises(objective: float, before: float, dtype: np.dtype[Any]) -> bool:
     """Whether the objective is above its earlier value by more than rounding."""
-    return objective > before + 64 * float(np.finfo(dtype).eps) * abs(before)  # type: ignore[arg-type]
+    return objective > before + 64 * float(np.finfo(dtype).eps) * abs(before)

@@ -35,7 +35,7 @@ class SGD(AbstractSolver):
     Parameters
     ----------
     batch_size : int or "auto"
-        b. ``"auto"`` is 0.2 · n^⅔, but at least 64 or n/20.
+        b. ``"auto"`` is 0.2 · n^⅔, but at least 64 or n/10.
     scale : float or "auto"
         β. ``"auto"`` makes the first step 1/λ_max(A) of the first mini-batch.
     offset : float or "auto"
@@ -84,8 +84,8 @@ class SGD(AbstractSolver):
         D = problem.prox_step(state.D, stats.gradient, gamma)
         solved = state.solved + stats.count
         epoch = solved // epoch_rows
-        usage = Usage.of(stats) if state.usage is None else state.usage + Usage.of(stats)
-        if self.reseed and epoch > state.epoch:
+        usage: Usage | None = Usage.after(state.usage, stats)
+        if usage is not None and self.reseed and epoch > state.epoch:
             D, usage = reseed(problem.formulation, D, usage.dead, usage.worst), None
         return replace(
             state,

@@ -34,7 +34,7 @@ class SMM(AbstractSolver):
     Parameters
     ----------
     batch_size : int or "auto"
-        b. ``"auto"`` is 0.2 · n^⅔, but at least 64 or n/20.
+        b. ``"auto"`` is 0.2 · n^⅔, but at least 64 or n/10.
     forgetting : float
         ρ ≥ 0: before the t-th mini-batch joins, the sums are weighted by (1 − 1/t)^ρ. 0 is the
         paper's algorithm; larger values follow data that drift and forget a poor start.
@@ -85,8 +85,8 @@ class SMM(AbstractSolver):
         )
         solved = state.solved + stats.count
         epoch = solved // epoch_rows
-        usage = Usage.of(stats) if state.usage is None else state.usage + Usage.of(stats)
-        if self.reseed and epoch > state.epoch:
+        usage: Usage | None = Usage.after(state.usage, stats)
+        if usage is not None and self.reseed and epoch > state.epoch:
             fresh = reseed(problem.formulation, D, usage.dead, usage.worst)
             replaced, D, usage = np.any(fresh != D, axis=1), fresh, None
             # The sums of a replaced atom speak of its predecessor.

@@ -16,12 +16,11 @@ class Usage:
     worst: WorstRows
 
     @classmethod
-    def of(cls, stats: Stats) -> Usage:
-        """Return the usage that the sums over some rows tell."""
-        return cls(stats.used, stats.worst)
-
-    def __add__(self, other: Usage) -> Usage:
-        return Usage(self.counts + other.counts, self.worst + other.worst)
+    def after(cls, before: Usage | None, stats: Stats) -> Usage:
+        """Return the usage before, if any, joined by what the sums over some more rows tell."""
+        if before is None:
+            return cls(stats.used, stats.worst)
+        return cls(before.counts + stats.used, before.worst + stats.worst)
 
     @property
     def dead(self) -> Array:

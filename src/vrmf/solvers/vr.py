@@ -59,7 +59,7 @@ class VR(AbstractSolver):
     Parameters
     ----------
     batch_size : int or "auto"
-        b. ``"auto"`` is 0.2 · n^⅔, but at least 64 or n/20 (unless ``literal``).
+        b. ``"auto"`` is 0.2 · n^⅔, but at least 64 or n/10 (unless ``literal``).
     inner_steps : int or "auto"
         m, the steps of an epoch. ``"auto"`` is n / b, or 0.5 · n^⅓ if ``literal``.
     step_size : float or "auto"
@@ -131,7 +131,7 @@ class VR(AbstractSolver):
         pair = problem.paired_stats(state.D, anchor.D, coder, rows, anchor.codes)
         V = pair.current.gradient - pair.anchor.gradient + anchor.gradient
         D = problem.prox_step(state.D, V, eta)
-        usage = Usage.of(pair.current) if state.usage is None else state.usage + Usage.of(pair.current)
+        usage = Usage.after(state.usage, pair.current)
         last = state.inner + 1 == m
         if last and self.reseed and not self.literal:
             D = reseed(problem.formulation, D, usage.dead, usage.worst)
@@ -186,7 +186,7 @@ class VR(AbstractSolver):
         if self.literal and old is not None:
             eta = state.step_size
         first = float(np.linalg.norm(stats.gradient)) if old is None else state.first_gradient
-        state = replace(state, anchor=anchor, step_size=eta, usage=Usage.of(stats))
+        state = replace(state, anchor=anchor, step_size=eta, usage=Usage.after(None, stats))
         return replace(state, first_gradient=first), measured
 
     def _step_size(self, curvature: float) -> float:

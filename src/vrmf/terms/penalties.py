@@ -29,7 +29,7 @@ class Free(AbstractRowTerm):
             Trait.ROTATABLE,
         }
     )
-    smoothness: ClassVar[float] = 0.0
+    smoothness = 0.0
 
     def row_values(self, Z: Array) -> Array:
         return np.zeros(len(Z))
@@ -63,7 +63,7 @@ class L1(AbstractRowTerm):
         object.__setattr__(self, "weight", real_number("weight", self.weight, low=0))
 
     def row_values(self, Z: Array) -> Array:
-        return self.weight * np.sum(np.abs(Z), axis=1, dtype=np.float64)
+        return np.asarray(np.sum(np.abs(Z), axis=1, dtype=np.float64) * self.weight)
 
     def prox(self, Z: Array, step: float) -> Array:
         threshold = step * self.weight

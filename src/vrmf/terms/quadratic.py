@@ -30,7 +30,7 @@ class ArrayFields:
         return (type(self).__name__, *(_frozen(getattr(self, f.name)) for f in fields(self)))  # type: ignore[arg-type]
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and self._key == other._key  # type: ignore[attr-defined]
+        return isinstance(other, ArrayFields) and self._key == other._key
 
     def __hash__(self) -> int:
         return hash(self._key)

@@ -1,0 +1,77 @@
+"""What a fit tells while it runs and when it ends."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from vrmf.estimators.inference import EXACT
+from vrmf.loop import History, Iterate, Reason
+from vrmf.problem import Measurement, Problem
+from vrmf.solvers import SGD, SMM, AbstractSolver
+from vrmf.stats import Stats
+
+
+def recorder(problem: Problem, every: int | None) -> Callable[[Iterate], Measurement | None]:
+    """Return a function that measures an iterate after every so many epochs, None for never."""
+    seen = -1
+
+    def record(current: Iterate) -> Measurement | None:
+        nonlocal seen
+        if every is None or current.epoch == seen:
+            return None
+        seen = current.epoch
+        if seen % every:
+            return None
+        return problem.measure(problem.stats(current.D, EXACT), current.D)
+
+    return record
+
+
+def watcher(name: str, every: int) -> Callable[[Iterate, History], None]:
+    """Return a function that prints a line after every so many epochs, 0 for never."""
+    seen = 0
+
+    def watch(current: Iterate, history: History) -> None:
+        nonlocal seen
+        if not every or current.epoch // every <= seen:
+            return
+        seen = current.epoch // every
+        known = history.last
+        told = f"  f = {known.objective:.6g}  ‖Γ‖² = {known.stationarity:.2e}" if known else ""
+        time = f"{current.passes:.1f} passes  {current.seconds:.2f} s"
+        print(f"[{name}] epoch {current.epoch}  {time}{told}")
+
+    return watch
+
+
+def warn_of_outcome(name: str, solver: AbstractSolver, reason: Reason, stats: Stats, tol: float) -> None:
+    """Warn of a model that explains nothing, of codes that stopped short, and of a spent budget."""
+    if not np.any(stats.used):
+        warnings.warn(
+            f"All codes of {name} are zero: the model explains nothing. Use smaller weights on codes.",
+            UserWarning,
+            stacklevel=4,
+        )
+    if stats.unfinished:
+        warnings.warn(
+            f"{stats.unfinished} of {stats.count} codes stopped at a relative error of up to "
+            f"{stats.code_error:.1e}, above the tolerance. A ridge on codes helps.",
+            ConvergenceWarning,
+            stacklevel=4,
+        )
+    if not reason.converged and (tol > 0 or not reason.is_budget):
+        advice = "Increase the budget or `tol`."
+        if isinstance(solver, SMM | SGD):
+            advice = (
+                "SMM and SGD measure stationarity only if `record_every` is set; tol=0 asks for the "
+                "whole budget and does not warn."
+            )
+        warnings.warn(
+            f"{name} stopped before it was stationary ({reason.text}). {advice if reason.is_budget else ''}",
+            ConvergenceWarning,
+            stacklevel=4,
+        )

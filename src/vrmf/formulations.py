@@ -122,8 +122,8 @@ class Formulation:
         fit = 0.5 * np.einsum("ij,ij->i", residual, residual, dtype=np.float64)
         return fit + self.code.row_values(H) + (0 if R is None else self.outliers.row_values(R))
 
-    def stats(self, X: Array, atoms: Atoms, codes: Codes, tol: float = np.inf) -> Stats:
-        """Return the sums over the rows of ``X``; codes of error above ``tol`` count as unfinished."""
+    def stats(self, X: Array, atoms: Atoms, codes: Codes) -> Stats:
+        """Return the sums over the rows of ``X``, for its codes at the given atoms."""
         D, H = atoms.D, codes.H
         residual, R = self.residual(X, D, H)
         gram, slope = H.T @ H, H.T @ residual
@@ -142,7 +142,7 @@ class Formulation:
             noise=float(np.sum(squares * code_squares)),
             sensitivity=float(np.sum(error_scale(X, atoms, envelope) * reaction)),
             code_error=float(np.max(codes.error, initial=0.0)),
-            unfinished=int(np.sum(codes.error > tol)),
+            unfinished=int(np.sum(~codes.finished)),
             iterations=int(np.sum(codes.iterations)),
             worst=WorstRows.among(squares, X if R is None else X - R)
             if self.reseeds
@@ -182,7 +182,7 @@ def group_dictionary_learning(
     As printed in the paper the dictionary is free and unpenalised, and then f has no minimiser:
     scaling D up and h down makes the penalty vanish.
     """
-    code = _with_ridge(GroupL2(groups, weights), ridge)  # type: ignore[arg-type]
+    code = _with_ridge(GroupL2(groups, weights), ridge)
     return Formulation(UnitBall() if bounded else Free(), code)
 
 

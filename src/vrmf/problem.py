@@ -71,13 +71,13 @@ class Problem:
 
         ``start`` holds codes of all rows to start from; codes are written into ``keep`` if given.
         """
-        atoms, tol = _prepared(D), coder.reachable_tol(D.dtype)
+        atoms = _prepared(D)
 
         def block(X: Array, where: Any) -> Stats:
             codes = self.formulation.encode(X, atoms, coder, _at(start, where))
             if keep is not None:
                 keep[where] = codes.H
-            return self.formulation.stats(X, atoms, codes, tol)
+            return self.formulation.stats(X, atoms, codes)
 
         return self.source.reduce(block, rows)
 
@@ -90,7 +90,6 @@ class Problem:
         them; else both are solved from zero.
         """
         current, before = _prepared(D), _prepared(anchor)
-        tol = coder.reachable_tol(D.dtype)
 
         def block(X: Array, where: Any) -> PairedStats:
             known = _at(anchor_codes, where)
@@ -98,10 +97,10 @@ class Problem:
             if known is None:
                 old = self.formulation.encode(X, before, coder)
             else:
-                old = Codes(known, np.zeros(len(X)), np.zeros(len(X), dtype=np.int64))
+                old = Codes.given(known)
             return PairedStats(
-                self.formulation.stats(X, current, codes, tol),
-                self.formulation.stats(X, before, old, tol),
+                self.formulation.stats(X, current, codes),
+                self.formulation.stats(X, before, old),
             )
 
         return self.source.reduce(block, rows)

@@ -35,7 +35,7 @@ class Stats:
     noise: float  #: Σ ‖gradient of one row‖²
     sensitivity: float  #: Σ of how strongly the slope reacts to the relative error of a code
     code_error: float  #: the largest relative error of a code
-    unfinished: int  #: number of codes above the tolerance
+    unfinished: int  #: number of codes that stopped short
     iterations: int  #: iterations spent on the codes
     worst: WorstRows  #: the rows that are explained worst
 

@@ -52,6 +52,7 @@ def proximal_gradient_codes(
     scale = error_scale(X, atoms, envelope)
     H = np.zeros((n, k), dtype=X.dtype) if start is None else start.astype(X.dtype)
     error, iterations = np.full(n, np.inf), np.zeros(n, dtype=np.int64)
+    solved = np.zeros(n, dtype=bool)
     alive, P, Y, t = np.arange(n), H, H, np.ones((n, 1), dtype=X.dtype)
     for iteration in range(1, max_iter + 1):
         previous, P = P, code.prox(Y - gradient(Y, data) / lipschitz, 1 / lipschitz)
@@ -62,7 +63,7 @@ def proximal_gradient_codes(
             done = (residual <= tol * scale[alive]) | (residual <= rounding * size)
             ended = done if iteration < max_iter else np.ones_like(done)
             finished = alive[ended]
-            H[finished], iterations[finished] = P[ended], iteration
+            H[finished], iterations[finished], solved[finished] = P[ended], iteration, done[ended]
             error[finished] = residual[ended] / scale[finished]
             if len(finished) == len(alive):
                 break
@@ -77,7 +78,7 @@ def proximal_gradient_codes(
             Y, t = P + ((t - 1) / faster) * (P - previous), faster
         else:
             Y = P
-    return Codes(H, error, iterations)
+    return Codes(H, error, iterations, solved)
 
 
 def _smooth_part(

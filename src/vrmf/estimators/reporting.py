@@ -64,14 +64,14 @@ def warn_of_outcome(name: str, solver: AbstractSolver, reason: Reason, stats: St
             stacklevel=4,
         )
     if not reason.converged and (tol > 0 or not reason.is_budget):
-        advice = "Increase the budget or `tol`."
-        if isinstance(solver, SMM | SGD):
+        advice = " Increase the budget or `tol`." if reason.is_budget else ""
+        if reason.is_budget and isinstance(solver, SMM | SGD):
             advice = (
-                "SMM and SGD measure stationarity only if `record_every` is set; tol=0 asks for the "
+                " SMM and SGD measure stationarity only if `record_every` is set; tol=0 asks for the "
                 "whole budget and does not warn."
             )
         warnings.warn(
-            f"{name} stopped before it was stationary ({reason.text}). {advice if reason.is_budget else ''}",
+            f"{name} stopped before it was stationary ({reason.text}).{advice}",
             ConvergenceWarning,
             stacklevel=4,
         )

@@ -38,7 +38,8 @@ class RobustPCA(AbstractFactorizer):
     Parameters
     ----------
     alpha : float, "auto" or "paper"
-        λ₁. ``"auto"`` is √max(n, d) · outlier_alpha, the classical ratio of robust PCA.
+        λ₁. ``"auto"`` is ½ √max(n, d) · outlier_alpha, half the classical ratio of robust PCA,
+        since the rank is bounded as well.
     outlier_alpha : float, "auto" or "paper"
         λ₂. ``"auto"`` is 0.3 times the median distance of entries from their feature's median.
         ``"paper"`` is 1/√d for both.
@@ -60,7 +61,7 @@ class RobustPCA(AbstractFactorizer):
     def _weights(self, source: AbstractSource, summary: DataSummary, seed: int) -> Weights:
         n, d = summary.n_samples, summary.n_features
         outlier_alpha = _outlier_weight(self.outlier_alpha, summary)
-        auto = max(n, d) ** 0.5 * outlier_alpha
+        auto = 0.5 * max(n, d) ** 0.5 * outlier_alpha
         return {
             "alpha": chosen_weight("alpha", self.alpha, auto=auto, paper=d**-0.5),
             "outlier_alpha": outlier_alpha,
@@ -166,7 +167,7 @@ class LowRankRepresentation(AbstractFactorizer):
         )
         outlier_alpha = _outlier_weight(self.outlier_alpha, summary)
         typical = 1 / (1 / dictionary_alpha + energy / min(basis.shape))
-        auto = n**2 * outlier_alpha**2 * max(1.0, d / n) / typical
+        auto = 0.25 * n**2 * outlier_alpha**2 * max(1.0, d / n) / typical
         return {
             "alpha": chosen_weight("alpha", self.alpha, auto=auto, paper=d**-0.5),
             "outlier_alpha": outlier_alpha,

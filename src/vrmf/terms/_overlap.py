@@ -1,4 +1,4 @@
-"""The prox of overlapping groups: cyclic projections in the dual, compiled."""
+"""The prox of overlapping groups: accelerated projected gradient steps in the dual, compiled."""
 
 from __future__ import annotations
 
@@ -9,40 +9,62 @@ from vrmf.terms.base import Array
 
 
 @njit(cache=True, nogil=True)
-def sweep_groups(
-    P: Array, members: Array, ends: Array, radii: Array, max_sweeps: int
-) -> int:  # pragma: no cover - compiled
-    """Turn each row z of ``P`` into its prox, in place; return how many rows stopped short.
+def overlapping_prox(
+    Z: Array, members: Array, ends: Array, radii: Array, max_iter: int
+) -> tuple[Array, int]:  # pragma: no cover - compiled
+    """Return the prox of each row z of ``Z``, and how many rows stopped short.
 
-    Group g owns a dual vector u_g in the ball of radius ``radii[g]``. With p = z − Σ_g u_g kept up
-    to date, its best value is the projection of u_g + p_g onto the ball, and p takes up the rest.
+    Group g owns a dual vector u_g in the ball of radius ``radii[g]``, and p = z − Σ_g u_g. The dual
+    objective ½‖p‖² has the Lipschitz constant of the largest number of groups that share a column.
+    Momentum is restarted when it points uphill. (Cyclic projections need ten times as many steps on
+    rows where a group is about to vanish.)
     """
+    P = Z.copy()
     unfinished = 0
-    u = np.empty(len(members))
-    for row in range(len(P)):
-        p = P[row]
+    shared = float(np.max(np.bincount(members)))
+    u, y, new = np.empty(len(members)), np.empty(len(members)), np.empty(len(members))
+    for row in range(len(Z)):
+        z, p = Z[row], P[row]
+        size = np.max(np.abs(z))
         u[:] = 0.0
-        size = 0.0
-        for j in range(len(p)):
-            size = max(size, abs(p[j]))
-        moved = size
-        sweeps = 0
-        while moved > 1e-15 * size and sweeps < max_sweeps:
-            moved = 0.0
+        y[:] = 0.0
+        t, moved, iteration = 1.0, size, 0
+        while moved > 1e-15 * size and iteration < max_iter:
+            p[:] = z
+            for i in range(len(members)):
+                p[members[i]] -= y[i]
             for g in range(len(radii)):
                 norm = 0.0
                 for i in range(ends[g], ends[g + 1]):
-                    norm += (u[i] + p[members[i]]) ** 2
+                    new[i] = y[i] + p[members[i]] / shared
+                    norm += new[i] ** 2
                 norm = np.sqrt(norm)
-                shrink = 1.0 if norm <= radii[g] else radii[g] / norm
-                for i in range(ends[g], ends[g + 1]):
-                    total = u[i] + p[members[i]]
-                    kept = shrink * total
-                    moved = max(moved, abs(kept - u[i]))
-                    u[i] = kept
-                    # A group inside its ball absorbs its entries whole: exact zeros.
-                    p[members[i]] = total - kept
-            sweeps += 1
+                if norm > radii[g]:
+                    for i in range(ends[g], ends[g + 1]):
+                        new[i] *= radii[g] / norm
+            moved, uphill = 0.0, 0.0
+            for i in range(len(members)):
+                moved = max(moved, abs(new[i] - y[i]))
+                uphill += (y[i] - new[i]) * (new[i] - u[i])
+            if uphill > 0:
+                t = 1.0
+            faster = (1 + np.sqrt(1 + 4 * t * t)) / 2
+            for i in range(len(members)):
+                y[i] = new[i] + (t - 1) / faster * (new[i] - u[i])
+                u[i] = new[i]
+            t = faster
+            iteration += 1
         if moved > 1e-12 * size:
             unfinished += 1
-    return unfinished
+        p[:] = z
+        for i in range(len(members)):
+            p[members[i]] -= u[i]
+        # A group whose dual vector lies inside its ball vanishes: exactly, not to rounding.
+        for g in range(len(radii)):
+            norm = 0.0
+            for i in range(ends[g], ends[g + 1]):
+                norm += u[i] ** 2
+            if np.sqrt(norm) < (1 - 1e-9) * radii[g]:
+                for i in range(ends[g], ends[g + 1]):
+                    p[members[i]] = 0.0
+    return P, unfinished

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -13,8 +14,8 @@ from sklearn.exceptions import ConvergenceWarning
 from vrmf.checks import real_number
 from vrmf.terms.base import AbstractRowTerm, Array, Trait, row_norms
 
-#: Bound on the sweeps over overlapping groups; each sweep contracts the error.
-MAX_SWEEPS = 10_000
+#: Bound on the iterations for overlapping groups.
+MAX_ITERATIONS = 50_000
 
 
 @dataclass(frozen=True)
@@ -22,8 +23,8 @@ class GroupL2(AbstractRowTerm):
     """The group lasso penalty f(z) = Σ_g weight_g · ‖z_g‖₂: groups of entries vanish together.
 
     Disjoint groups have the closed-form prox z_g · max(1 − step · weight_g / ‖z_g‖, 0). Overlapping
-    groups are solved in the dual, p = z − Σ_g u_g with ‖u_g‖ ≤ step · weight_g, one group at a
-    time, until the dual variables stand still to rounding.
+    groups are solved in the dual, p = z − Σ_g u_g with ‖u_g‖ ≤ step · weight_g, until the dual
+    variables stand still to rounding.
 
     Parameters
     ----------
@@ -38,8 +39,8 @@ class GroupL2(AbstractRowTerm):
     array([[2.4, 3.2, 0. ]])
     """
 
-    groups: tuple[tuple[int, ...], ...]
-    weights: tuple[float, ...] = None  # type: ignore[assignment]
+    groups: Sequence[Sequence[int]]
+    weights: Sequence[float] | None = None
 
     def __post_init__(self) -> None:
         groups = tuple(_checked_group(number, group) for number, group in enumerate(self.groups))
@@ -87,34 +88,35 @@ class GroupL2(AbstractRowTerm):
 
     def _disjoint_prox(self, Z: Array, step: float) -> Array:
         P = np.empty_like(Z)
-        for columns, weight in zip(self._columns, self.weights, strict=True):
+        for columns, weight in zip(self._columns, self.weights or (), strict=True):
             norms = row_norms(Z[:, columns])
             shrink = np.maximum(1 - step * weight / np.where(norms > 0, norms, 1), 0)
             P[:, columns] = Z[:, columns] * shrink[:, None]
         return P
 
     def _overlapping_prox(self, Z: Array, step: float) -> Array:
-        from vrmf.terms._overlap import sweep_groups
+        from vrmf.terms._overlap import overlapping_prox
 
         members = np.concatenate(self._columns)
         ends = np.cumsum([0, *map(len, self.groups)])
         radii = step * np.array(self.weights)
-        P = np.ascontiguousarray(Z, dtype=np.float64).copy()
-        unfinished = sweep_groups(P, members, ends, radii, MAX_SWEEPS)
+        rows = np.ascontiguousarray(Z, dtype=np.float64)
+        P, unfinished = overlapping_prox(rows, members, ends, radii, MAX_ITERATIONS)
         if unfinished:
             warnings.warn(
                 f"The prox of overlapping groups stopped short on {unfinished} of {len(Z)} rows "
-                f"after {MAX_SWEEPS} sweeps.",
+                f"after {MAX_ITERATIONS} iterations.",
                 ConvergenceWarning,
                 stacklevel=3,
             )
-        return P.astype(Z.dtype, copy=False)
+        return np.asarray(P, dtype=Z.dtype)
 
 
 def _checked_group(number: int, group: Iterable[int]) -> tuple[int, ...]:
-    columns = tuple(int(column) for column in group)
-    if not columns or min(columns) < 0 or len(set(columns)) < len(columns):
+    columns = tuple(group)
+    whole = all(isinstance(column, Integral) for column in columns)
+    if not columns or not whole or min(columns) < 0 or len(set(columns)) < len(columns):
         raise ValueError(
             f"`groups[{number}]` is {columns}. Use at least one column index, each ≥ 0 and once."
         )
-    return columns
+    return tuple(int(column) for column in columns)

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from vrmf.checks import real_number
-from vrmf.terms.base import AbstractRowTerm, AbstractTerm, Array, Trait
+from vrmf.terms.base import AbstractRowTerm, AbstractTerm, Array, Trait, row_norms
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class L1(AbstractRowTerm):
         return np.asarray(np.sum(np.abs(Z), axis=1, dtype=np.float64) * self.weight)
 
     def prox(self, Z: Array, step: float) -> Array:
-        threshold = step * self.weight
+        threshold = float(step) * self.weight
         return np.copysign(np.maximum(np.abs(Z) - threshold, 0), Z)
 
 
@@ -104,7 +104,7 @@ class Ridge(AbstractRowTerm):
         return 0.5 * self.weight * np.einsum("ij,ij->i", Z, Z, dtype=np.float64)
 
     def prox(self, Z: Array, step: float) -> Array:
-        return Z / (1 + step * self.weight)
+        return Z / (1 + float(step) * self.weight)
 
 
 @dataclass(frozen=True)
@@ -138,13 +138,15 @@ class MaxColumnNorm(AbstractTerm):
         return 0.5 * self.weight * float(np.max(squares, initial=0.0))
 
     def prox(self, Z: Array, step: float) -> Array:
-        norms = np.sqrt(np.einsum("ij,ij->j", Z, Z))
+        norms = row_norms(Z.T)
         descending = np.sort(norms)[::-1]
         # If the m longest columns are shortened, their common length is Σ / (m + step · weight);
         # the right m is the last one whose shortest member is still longer than that.
-        lengths = np.cumsum(descending) / (np.arange(1, len(norms) + 1) + step * self.weight)
+        counts = np.arange(1, len(norms) + 1, dtype=np.float64)
+        lengths = np.cumsum(descending, dtype=np.float64) / (counts + float(step) * self.weight)
         shortened = np.flatnonzero(descending > lengths)
         if len(shortened) == 0:
             return Z.copy()
         length = lengths[shortened[-1]]
-        return Z * np.where(norms > length, length / np.where(norms > 0, norms, 1), 1)
+        shrink = np.where(norms > length, length / np.where(norms > 0, norms, 1), 1)
+        return Z * shrink.astype(Z.dtype)

@@ -47,8 +47,10 @@ class Box(AbstractSet):
 
     def __post_init__(self) -> None:
         low, high = float(self.low), float(self.high)
-        if not low <= high:
-            raise ValueError(f"`low` is {self.low!r} and `high` is {self.high!r}. Use low ≤ high, not NaN.")
+        if not low <= high or low == np.inf or high == -np.inf:
+            raise ValueError(
+                f"`low` is {self.low!r} and `high` is {self.high!r}. Use low ≤ high with a number between."
+            )
         object.__setattr__(self, "low", low)
         object.__setattr__(self, "high", high)
 
@@ -103,18 +105,18 @@ class Simplex(AbstractSet):
     """
 
     def violation(self, Z: Array) -> Array:
-        excess = np.abs(np.sum(Z, axis=1) - 1)
+        excess = np.abs(np.sum(Z, axis=1, dtype=np.float64) - 1)
         return np.maximum(np.max(-Z, axis=1, initial=0.0), excess)
 
     def prox(self, Z: Array, step: float) -> Array:
         # Shifting a row does not change its projection, and keeps huge entries from swamping the 1.
         shifted = Z - np.max(Z, axis=1, keepdims=True)
         descending = -np.sort(-shifted, axis=1)
-        excess = np.cumsum(descending, axis=1) - 1
-        kept = np.arange(1, Z.shape[1] + 1, dtype=Z.dtype)
+        excess = np.cumsum(descending, axis=1, dtype=np.float64) - 1
+        kept = np.arange(1, Z.shape[1] + 1)
         support = np.sum(descending * kept > excess, axis=1)
         threshold = np.take_along_axis(excess, support[:, None] - 1, axis=1) / support[:, None]
-        return np.maximum(shifted - threshold.astype(Z.dtype), 0)
+        return np.maximum(shifted - threshold, 0).astype(Z.dtype, copy=False)
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from vrmf.terms.base import AbstractRowTerm, AbstractTerm, Array, Trait
-from vrmf.terms.penalties import Ridge
+from vrmf.terms.penalties import Free, Ridge
 
 #: Bound on the iterations of Douglas–Rachford splitting.
 MAX_ITERATIONS = 20_000
@@ -72,10 +72,8 @@ class Sum(AbstractRowTerm):
         parts: list[AbstractTerm] = []
         for term in self.terms:
             parts.extend(term.terms if isinstance(term, Sum) else [term])
-        for term in parts:
-            if not isinstance(term, AbstractRowTerm):
-                raise TypeError(f"{term!r} does not act on each row alone. Only row terms can be summed.")
         iterative = self.iterative or any(isinstance(t, Sum) and t.iterative for t in self.terms)
+        _check_parts(parts)
         object.__setattr__(self, "terms", tuple(parts))
         object.__setattr__(self, "iterative", iterative)
         if self._order is None and not (iterative and self._halves):
@@ -105,7 +103,7 @@ class Sum(AbstractRowTerm):
     def prox(self, Z: Array, step: float) -> Array:
         if self._order is None:
             return self._split_prox(Z, step)
-        ridge = sum(term.weight for term in self.terms if isinstance(term, Ridge))
+        ridge, step = sum(term.weight for term in self.terms if isinstance(term, Ridge)), float(step)
         P, step = Z / (1 + step * ridge), step / (1 + step * ridge)
         for term in self._order:
             P = term.prox(P, step)
@@ -118,8 +116,8 @@ class Sum(AbstractRowTerm):
     @functools.cached_property
     def _order(self) -> tuple[AbstractTerm, ...] | None:
         """The order in which proxes compose to that of the sum, ridges aside, or None."""
-        others = [term for term in self.terms if not isinstance(term, Ridge)]
-        return next((order for order in itertools.permutations(others) if _composes(order)), None)
+        orders = itertools.permutations(_beside_ridges(self.terms))
+        return next((order for order in orders if _composes(order)), None)
 
     @functools.cached_property
     def _halves(self) -> tuple[AbstractTerm, AbstractTerm] | None:
@@ -140,19 +138,26 @@ class Sum(AbstractRowTerm):
         """Douglas–Rachford splitting of step · first + ½‖· − Z‖² against step · second."""
         assert self._halves is not None
         first, second = self._halves
-        # The first function is 1-strongly convex; γ = 1/√κ gives the rate (√κ − 1)/(√κ + 1).
-        condition = 1 + step * first.smoothness
-        gamma = 1 / math.sqrt(condition) if math.isfinite(condition) else 1.0
-        W = P = Z
+        W = Z
+        if math.isfinite(first.smoothness):
+            # The first function is 1-strongly convex; γ = 1/√κ gives the rate (√κ − 1)/(√κ + 1).
+            gamma = 1 / math.sqrt(1 + step * first.smoothness)
+        elif len(Z) != 1:
+            return np.array([self._split_prox(row[None], step)[0] for row in Z]).reshape(Z.shape)
+        else:
+            # From P, W travels about γ‖Z‖ in steps of the size of P, which may be far smaller than Z.
+            W = second.prox(first.prox(Z, step), step)
+            gamma = min(1.0, float(_row_sizes(W)[0] / (_row_sizes(Z)[0] or 1.0))) or 1.0
+        rounding = 8 * np.finfo(Z.dtype).eps
         for _ in range(MAX_ITERATIONS):
             Y = first.prox((W + gamma * Z) / (1 + gamma), gamma * step / (1 + gamma))
             P = second.prox(2 * Y - W, gamma * step)
-            gap = float(np.max(np.abs(P - Y), initial=0.0))
+            gap = _row_sizes(P - Y)
             W = W + P - Y
-            if gap <= 8 * np.finfo(Z.dtype).eps * float(np.max(np.abs(W), initial=0.0)):
+            if np.all(gap <= rounding * np.maximum(_row_sizes(W), _row_sizes(P))):
                 return P
         warnings.warn(
-            f"The prox of {self!r} stopped short at a gap of {gap:.1e} after {MAX_ITERATIONS} "
+            f"The prox of {self!r} stopped short at a gap of {np.max(gap):.1e} after {MAX_ITERATIONS} "
             "iterations of Douglas–Rachford splitting.",
             ConvergenceWarning,
             stacklevel=3,
@@ -160,13 +165,41 @@ class Sum(AbstractRowTerm):
         return P
 
 
+def _row_sizes(Z: Array) -> Array:
+    return np.max(np.abs(Z), axis=1, initial=0.0)
+
+
 def _common_traits(terms: tuple[AbstractTerm, ...]) -> frozenset[Trait]:
     return functools.reduce(frozenset.intersection, (term.traits for term in terms), _INHERITED)
 
 
 def _has_prox(terms: tuple[AbstractTerm, ...]) -> bool:
-    others = [term for term in terms if not isinstance(term, Ridge)]
-    return any(_composes(order) for order in itertools.permutations(others))
+    return any(_composes(order) for order in itertools.permutations(_beside_ridges(terms)))
+
+
+def _beside_ridges(terms: tuple[AbstractTerm, ...]) -> list[AbstractTerm]:
+    """Return the terms whose proxes must be composed: no ridges, and none that is free."""
+    return [term for term in terms if not isinstance(term, Ridge | Free)]
+
+
+def _check_parts(parts: list[AbstractTerm]) -> None:
+    """Raise if the parts are none, couple rows, differ in width, or are intervals that do not meet."""
+    if not parts:
+        raise ValueError("`terms` is empty. Use at least one term, such as Free().")
+    for term in parts:
+        if not isinstance(term, AbstractRowTerm):
+            raise TypeError(f"{term!r} does not act on each row alone. Only row terms can be summed.")
+    widths = {term.width for term in parts} - {None}
+    if len(widths) > 1:
+        raise ValueError(
+            f"The terms of a sum have {sorted(map(str, widths))} columns. Use the same number."
+        )
+    intervals = [term for term in parts if Trait.INTERVAL in term.traits]
+    entry = np.zeros((1, 1))
+    for term in intervals:
+        entry = term.prox(entry, 1.0)
+    if not all(np.isfinite(term.value(entry)) for term in intervals):
+        raise ValueError(f"No number lies in all of the intervals {intervals}. Use intervals that meet.")
 
 
 def _composes(order: tuple[AbstractTerm, ...]) -> bool:

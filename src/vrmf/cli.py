@@ -1,0 +1,50 @@
+"""The command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+import numpy as np
+
+from vrmf._version import __version__
+
+
+@click.group(context_settings={"show_default": True})
+@click.version_option(__version__, prog_name="vrmf")
+def main() -> None:
+    """Stochastic matrix factorization by variance reduction."""
+
+
+@main.command()
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("demo-output"),
+    help="Folder for the pictures.",
+)
+@click.option("--corrupted", type=click.FloatRange(0, 0.5), default=0.1, help="Share of pixels to corrupt.")
+@click.option("--passes", type=click.IntRange(min=2), default=16, help="Passes of each fit.")
+@click.option("-k", "--components", type=click.IntRange(min=1), default=16, help="Number of atoms.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, help="Random seed.")
+def demo(output: Path, corrupted: float, passes: int, components: int, seed: int) -> None:
+    """Fit corrupted digits with three solvers; print a table and draw pictures."""
+    from vrmf import demo as demonstration
+
+    X, clean = demonstration.corrupted_digits(corrupted, seed)
+    click.echo(f"{len(X)} digits of 8 × 8 pixels, {corrupted:.0%} of them corrupted; k = {components}\n")
+    click.echo(f"{'model':<21}{'solver':<8}{'objective':>10}{'‖Γ‖²':>11}{'passes':>9}{'seconds':>9}")
+    done = []
+    for fit in demonstration.fits(X, passes, components, seed):
+        model, seconds = fit.model, fit.model.history_["seconds"][-1]
+        click.echo(
+            f"{fit.problem:<21}{fit.solver:<8}{model.objective_:>10.5f}{model.stationarity_:>11.2e}"
+            f"{model.n_passes_:>9.1f}{seconds:>9.2f}"
+        )
+        done.append(fit)
+    low_rank = done[0].model.decompose(X)[0]
+    before, after = (float(np.linalg.norm(Z - clean) / np.linalg.norm(clean)) for Z in (X, low_rank))
+    click.echo(f"\nDistance to the clean digits: {before:.0%} before, {after:.0%} after robust PCA.")
+    paths = demonstration.write_pictures(done, X, clean, output)
+    click.echo(f"Pictures in {output.resolve()}: {', '.join(path.name for path in paths)}")

@@ -1,0 +1,54 @@
+"""What the tests of estimators share: their table, small data and small settings.
+
+A new estimator joins every law by its line in ``vrmf.estimators.ESTIMATORS``.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+import pytest
+
+from vrmf.estimators import ESTIMATORS, AbstractFactorizer
+from vrmf.solvers import SOLVERS
+from vrmf.terms.base import Array
+
+NAMES = tuple(ESTIMATORS)
+EIGHT = tuple(name for name in NAMES if name != "matrix-factorization")  #: those of the paper
+WITH_OUTLIERS = ("robust-pca", "max-norm-decomposition", "low-rank-representation", "robust-nmf")
+ROTATING = ("robust-pca", "max-norm-decomposition", "low-rank-representation")
+WITH_ALPHA = tuple(name for name in NAMES if hasattr(ESTIMATORS[name], "alpha"))
+
+every_estimator = pytest.mark.parametrize("name", NAMES)
+every_solver = pytest.mark.parametrize("solver", tuple(SOLVERS))
+
+#: Dependent atoms under outliers may leave a code short of the tolerance: an outcome, not an error.
+codes_may_stop_short = pytest.mark.filterwarnings(
+    "ignore:.*codes stopped:sklearn.exceptions.ConvergenceWarning"
+)
+
+
+def make(name: str, **options: Any) -> AbstractFactorizer:
+    """Return an estimator with small settings, which run the whole budget without a warning."""
+    small = {"n_components": 3, "max_iter": 2, "tol": 0, "random_state": 0, "n_jobs": 1}
+    return ESTIMATORS[name](**(small | options))
+
+
+@functools.cache
+def fitted(name: str, solver: str = "vr") -> AbstractFactorizer:
+    """Return the small model of :func:`rows` with outliers, fitted once for all tests: only look at it."""
+    return make(name, solver=solver).fit(corrupted(rows()))
+
+
+def rows(n: int = 24, d: int = 6, rank: int = 3, seed: int = 0) -> Array:
+    """Return nonnegative rows near a subspace, which suit every estimator."""
+    rng = np.random.default_rng([seed, n, d, rank])
+    return rng.gamma(1.0, size=(n, rank)) @ rng.random((rank, d)) + 0.05 * rng.random((n, d))
+
+
+def corrupted(X: Array, share: float = 0.1, size: float = 5.0, seed: int = 1) -> Array:
+    """Return the rows with a share of their entries far off, upwards."""
+    rng = np.random.default_rng(seed)
+    return np.where(rng.random(X.shape) < share, X + size, X)

@@ -65,7 +65,7 @@ class AsymmetricL1(AbstractRowTerm):
 
 def groups(columns: Sequence[Sequence[int]], weights: Sequence[float] | None = None) -> GroupL2:
     """Return the group penalty, from lists as users write them."""
-    return GroupL2(columns, weights)  # type: ignore[arg-type]
+    return GroupL2(columns, weights)
 
 
 def _semidefinite() -> Array:

@@ -272,6 +272,16 @@ def test_a_model_of_single_precision_scores_double_rows(name: str) -> None:
     assert single.objective_ == pytest.approx(single.objective(X), rel=1e-4)
 
 
+@codes_may_stop_short
+@every_estimator
+def test_precision_may_change_between_fits(name: str) -> None:
+    model = make(name, max_iter=1, warm_start=True).fit(X.astype(np.float32))
+    assert model.fit(X).components_.dtype == np.float64
+    assert model.fit(X.astype(np.float32)).components_.dtype == np.float32
+    stream = make(name).partial_fit(X[:9].astype(np.float32)).partial_fit(X[9:])
+    assert np.isfinite(stream.objective(X))
+
+
 @every_estimator
 def test_precision_of_the_codes_is_that_of_the_new_rows(name: str) -> None:
     model = fitted(name)

@@ -44,7 +44,7 @@ def _box(term: Box, Z: Any) -> Convex:
 
 
 def _groups(term: GroupL2, Z: Any) -> Convex:
-    pairs = zip(term.groups, term.weights, strict=True)
+    pairs = zip(term.groups, term.weights or (), strict=True)
     return sum(w * cp.sum(cp.norm(Z[:, list(g)], 2, axis=1)) for g, w in pairs), []
 
 
@@ -168,7 +168,7 @@ def subdifferential_distance(term: AbstractTerm, p: Array, g: Array, slack: floa
     balls: list[tuple[Array, float]] = []
     for part in parts:
         if isinstance(part, GroupL2):
-            for columns, weight in zip(map(np.array, part.groups), part.weights, strict=True):
+            for columns, weight in zip(map(np.array, part.groups), part.weights or (), strict=True):
                 norm = float(np.linalg.norm(p[columns]))
                 if norm > slack:
                     y[columns] -= weight * p[columns] / norm

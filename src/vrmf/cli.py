@@ -25,7 +25,7 @@ def main() -> None:
     help="Folder for the pictures.",
 )
 @click.option("--corrupted", type=click.FloatRange(0, 0.5), default=0.1, help="Share of pixels to corrupt.")
-@click.option("--passes", type=click.IntRange(min=2), default=16, help="Passes of each fit.")
+@click.option("--passes", type=click.IntRange(min=2), default=12, help="Passes of each fit.")
 @click.option("-k", "--components", type=click.IntRange(min=1), default=16, help="Number of atoms.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, help="Random seed.")
 def demo(output: Path, corrupted: float, passes: int, components: int, seed: int) -> None:

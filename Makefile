@@ -1,0 +1,39 @@
+# Everything runs in a local environment, .venv, which these targets set up.
+PYTHON ?= python3
+VENV := .venv
+ifeq ($(OS),Windows_NT)
+BIN := $(VENV)/Scripts
+else
+BIN := $(VENV)/bin
+endif
+READY := $(VENV)/.ready
+
+.PHONY: demo test lint types laws build clean
+
+demo: $(READY)  ## fit corrupted digits, print a table, draw pictures into demo-output/
+	$(BIN)/vrmf demo --output demo-output
+
+test: lint types laws  ## everything that must be right before a change is taken
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(READY)
+	$(BIN)/mypy
+
+laws: $(READY)
+	$(BIN)/python -m pytest -n 2
+
+build: $(READY)  ## a wheel and a source archive in dist/
+	$(BIN)/python -m build
+
+$(READY): pyproject.toml
+	$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'vrmf needs Python 3.11 or newer')"
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable ".[dev]"
+	$(BIN)/python -c "open('$(READY)', 'w').close()"
+
+clean:
+	rm -rf $(VENV) build dist demo-output .pytest_cache .mypy_cache .ruff_cache

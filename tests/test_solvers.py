@@ -1,0 +1,376 @@
+"""Laws of the solvers, over every formulation: equivalences, purity, descent, and what a step costs."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+from tables import FORMULATIONS, generator
+from vrmf.coding import Coder
+from vrmf.loop import MaxEpochs, Stationary, iterate, run
+from vrmf.problem import Problem
+from vrmf.solvers import SGD, SMM, SOLVERS, VR, AbstractSolver, Batch, State
+from vrmf.solvers.base import paper_batch_size, paper_inner_steps
+from vrmf.solvers.surrogate import by_atoms, by_gradient, by_rotation, minimise_surrogate
+from vrmf.solvers.vr import VRState
+from vrmf.sources import AbstractSource, ArraySource
+from vrmf.terms import (
+    AbstractRowTerm,
+    AbstractTerm,
+    Free,
+    LowRankQuadratic,
+    MaxColumnNorm,
+    NonNegative,
+    Quadratic,
+    Ridge,
+    Simplex,
+    Sum,
+    UnitBall,
+    chain_laplacian,
+)
+from vrmf.terms.base import Array
+
+EXACT = Coder(tol=1e-12)
+
+every_formulation = pytest.mark.parametrize("name", FORMULATIONS)
+every_solver = pytest.mark.parametrize("solver", SOLVERS)
+
+
+def problem_of(name: str, **options: Any) -> tuple[Problem, Array]:
+    formulation, X, D = FORMULATIONS[name](generator(name))
+    return Problem(formulation, ArraySource(X, **options)), D
+
+
+def states(solver: AbstractSolver, problem: Problem, D: Array, count: int) -> list[State]:
+    return [it.state for it in itertools.islice(iterate(solver, problem, D, seed=3), count)]
+
+
+def descent_step(problem: Problem, D: Array) -> float:
+    return 0.5 / problem.stats(D, EXACT).largest_curvature
+
+
+# ------------------------------------------------------------------ equivalences
+
+
+@every_formulation
+def test_full_batches_or_single_inner_steps_are_batch_steps(name: str) -> None:
+    problem, D = problem_of(name)
+    n, eta = problem.n_samples, descent_step(problem, D)
+    solvers: list[AbstractSolver] = [
+        Batch(step_size=eta, momentum=False, reseed=False, coder=EXACT),
+        VR(literal=True, batch_size=n, inner_steps=4, step_size=eta, coder=EXACT),
+        VR(literal=True, batch_size=3, inner_steps=1, step_size=eta, coder=EXACT),
+        SGD(batch_size=n, scale=eta * 1e15, offset=1e15, reseed=False, coder=EXACT),
+    ]
+    runs = [iterate(solver, problem, D, seed=0) for solver in solvers]
+    for moments in itertools.islice(zip(*runs, strict=True), 7):
+        for other in moments[1:]:
+            np.testing.assert_allclose(other.D, moments[0].D, rtol=0, atol=1e-10)
+    assert np.max(np.abs(moments[0].D - D)) > 1e-4
+
+
+@every_formulation
+def test_the_cache_of_codes_changes_a_step_by_the_coding_tolerance_only(name: str) -> None:
+    problem, D = problem_of(name)
+    coder = Coder(tol=1e-11)
+    on, off = (
+        states(VR(batch_size=5, cache_megabytes=size, coder=coder), problem, D, 3) for size in (256, 0)
+    )
+    for cached, plain in zip(on[1:], off[1:], strict=True):
+        np.testing.assert_allclose(cached.D, plain.D, rtol=0, atol=1e-7)
+        assert cached.solved < plain.solved
+    assert isinstance(on[-1], VRState) and on[-1].anchor is not None and on[-1].anchor.codes is not None
+    assert isinstance(off[-1], VRState) and off[-1].anchor is not None and off[-1].anchor.codes is None
+
+
+# ------------------------------------------------------------------ purity
+
+
+@every_solver
+@every_formulation
+def test_the_same_state_stepped_twice_gives_the_same_bits(name: str, solver: str) -> None:
+    problem, D = problem_of(name)
+    chosen = SOLVERS[solver]()
+    state = states(chosen, problem, D, 4)[-1]
+    before = copy.deepcopy(state)
+    first, second = chosen.step(problem, state), chosen.step(problem, state)
+    for one, other in ((first, second), (state, before)):
+        assert_same(one, other)
+
+
+def assert_same(one: Any, other: Any) -> None:
+    if dataclasses.is_dataclass(one):
+        for field in dataclasses.fields(one):
+            assert_same(getattr(one, field.name), getattr(other, field.name))
+    elif isinstance(one, np.ndarray):
+        np.testing.assert_array_equal(one, other)
+    else:
+        assert one == other
+
+
+@every_solver
+@pytest.mark.parametrize("name", ["P1", "P5"])
+def test_bits_do_not_depend_on_threads(name: str, solver: str) -> None:
+    formulation, X, D = FORMULATIONS[name](generator(name))
+    X = np.tile(X, (50, 1)) + 0.01 * generator("threads").normal(size=(50 * len(X), X.shape[1]))
+    ends = []
+    for n_jobs in (1, 2, 3):
+        problem = Problem(formulation, ArraySource(X, n_jobs=n_jobs))
+        ends.append(states(SOLVERS[solver](), problem, D, 4)[-1].D)
+    np.testing.assert_array_equal(ends[0], ends[1])
+    np.testing.assert_array_equal(ends[0], ends[2])
+
+
+class Counting(AbstractSource):
+    """Delegates to an array source and counts the rows that it hands out."""
+
+    def __init__(self, source: ArraySource) -> None:
+        self.source, self.rows = source, 0
+        self.n_samples, self.n_features = source.n_samples, source.n_features
+        self.dtype = source.dtype
+
+    def map(self, function: Callable[[Array, Any], Any], rows: Array | None = None) -> Iterator[Any]:
+        self.rows += self.n_samples if rows is None else len(rows)
+        return self.source.map(function, rows)
+
+
+@every_solver
+def test_solved_counts_the_rows_that_the_source_handed_out(solver: str) -> None:
+    formulation, X, D = FORMULATIONS["P1"](generator("P1"))
+    source = Counting(ArraySource(X))
+    last = states(SOLVERS[solver](), Problem(formulation, source), D, 8)[-1]
+    assert last.solved == source.rows
+
+
+def test_without_a_cache_each_row_of_a_minibatch_is_solved_twice() -> None:
+    problem, D = problem_of("P1")
+    last = states(VR(literal=True, batch_size=5, inner_steps=2), problem, D, 3)[-1]
+    assert last.solved == problem.n_samples + 2 * 2 * 5
+
+
+# ------------------------------------------------------------------ descent
+
+
+@every_solver
+@every_formulation
+def test_every_solver_lowers_the_objective_stays_feasible_and_nears_stationarity(
+    name: str, solver: str
+) -> None:
+    problem, D = problem_of(name)
+    outcome = run(SOLVERS[solver](), problem, D, seed=0, rules=[MaxEpochs(15)])
+    before, after = (problem.measure(problem.stats(E, EXACT), E) for E in (D, outcome.iterate.D))
+    assert after.objective < before.objective
+    assert after.stationarity < before.stationarity
+    assert np.isfinite(problem.formulation.dictionary.value(outcome.iterate.D))
+    assert outcome.iterate.D.dtype == np.float64
+
+
+@every_formulation
+def test_batch_runs_to_high_accuracy(name: str) -> None:
+    if name == "P2-literal":
+        pytest.skip("the literal form of P2 has no minimiser")
+    problem, D = problem_of(name)
+    outcome = run(Batch(coder=EXACT), problem, D, seed=0, rules=[Stationary(1e-12), MaxEpochs(3000)])
+    assert outcome.reason.converged, outcome.reason.text
+    first = outcome.history.first_stationarity
+    assert outcome.history.last is not None and outcome.history.last.stationarity <= 1e-12 * first
+
+
+@pytest.mark.parametrize("name", ["P1", "P3", "P5", "P6", "P8"])
+def test_plain_batch_steps_never_raise_the_objective(name: str) -> None:
+    problem, D = problem_of(name)
+    outcome = run(Batch(momentum=False, coder=EXACT), problem, D, seed=0, rules=[MaxEpochs(30)])
+    objective = np.array(outcome.history.objective[:-1])
+    assert np.all(np.diff(objective) <= 1e-12)
+
+
+@pytest.mark.parametrize("name", ["P1", "P3", "P5", "P6", "P8"])
+def test_a_step_that_is_too_long_is_taken_back(name: str) -> None:
+    problem, D = problem_of(name)
+    step = 40 * descent_step(problem, D)
+    for solver in (VR(step_size=step), Batch(step_size=step, momentum=False)):
+        outcome = run(solver, problem, D, seed=0, rules=[MaxEpochs(60)])
+        last = problem.measure(problem.stats(outcome.iterate.D, EXACT), outcome.iterate.D)
+        assert last.objective < outcome.history.objective[0]
+
+
+# ------------------------------------------------------------------ Algorithm 1 to the letter
+
+
+def test_the_papers_batch_size_and_epoch_length() -> None:
+    assert VR(literal=True).epoch_shape(100_000) == (431, 23)
+    assert paper_batch_size(2429) == 36 and paper_inner_steps(2429) == 7
+    assert VR(literal=True).epoch_shape(1) == (1, 1)
+    assert VR().epoch_shape(50) == (5, 10)
+
+
+def test_the_literal_step_is_constant_and_nothing_is_reseeded() -> None:
+    problem, D = problem_of("P1")
+    moments = [s for s in states(VR(literal=True), problem, D, 9)[1:] if isinstance(s, VRState)]
+    assert len({s.step_size for s in moments}) == 1
+    assert moments[-1].epoch >= 2
+    practical = [s for s in states(VR(batch_size=10), problem, D, 9)[1:] if isinstance(s, VRState)]
+    assert len({s.step_size for s in practical}) > 1
+
+
+def test_option_one_draws_uniformly_from_all_iterates() -> None:
+    problem, D = problem_of("P1")
+    solver = VR(literal=True, option="random", batch_size=2, inner_steps=2, coder=Coder(tol=1e-3))
+    count, runs = 4, 160
+    drawn = np.zeros(count)
+    for seed in range(runs):
+        moments = list(itertools.islice(iterate(solver, problem, D, seed), count + 1))[1:]
+        (place,) = [i for i, it in enumerate(moments) if np.array_equal(it.state.D, moments[-1].D)]
+        drawn[place] += 1
+    # Each count is binomial with standard deviation 5.5.
+    assert np.all(np.abs(drawn - runs / count) < 25)
+
+
+@pytest.mark.parametrize("name", ["P1-ridge", "P3", "P5", "P7"])
+def test_inexact_codes_keep_the_error_of_theorem_two(name: str) -> None:
+    problem, D = problem_of(name)
+    tau = 0.5
+    solver = VR(literal=True, tau=tau, batch_size=4, inner_steps=5)
+    exact = VR(literal=True, batch_size=4, inner_steps=5, coder=EXACT)
+    first = float(np.linalg.norm(problem.stats(D, EXACT).gradient))
+    loosest = 0.0
+    for state in states(solver, problem, D, 12)[1:]:
+        assert isinstance(state, VRState) and state.anchor is not None
+        if state.inner == 0:
+            continue
+        rows = problem.sample(4, state.seed, state.step)
+        V = []
+        for which in (solver, exact):
+            coder = which._coder(problem, state, state.step + 1)
+            pair = problem.paired_stats(state.D, state.anchor.D, coder, rows)
+            anchor = state.anchor.gradient
+            if which is exact:
+                anchor = problem.stats(state.anchor.D, EXACT).gradient
+            V.append(pair.current.gradient - pair.anchor.gradient + anchor)
+            loosest = max(loosest, coder.tol)
+        allowed = first * (state.step + 1) ** -(0.5 + tau)
+        assert np.linalg.norm(V[0] - V[1]) <= allowed
+    assert loosest > 10 * solver.coder.tol  # the schedule does loosen the tolerance
+
+
+# ------------------------------------------------------------------ the surrogate of SMM
+
+
+def surrogate(term: AbstractTerm, A: Array, B: Array, D: Array) -> float:
+    return float(0.5 * np.sum(D * (A @ D)) - np.sum(D * B)) + term.value(D)
+
+
+@pytest.mark.parametrize(
+    "term",
+    [
+        Free(),
+        Ridge(0.3),
+        Quadratic(chain_laplacian(5), 0.7),
+        Quadratic(chain_laplacian(5).toarray(), 0.7),
+        LowRankQuadratic(np.eye(5)[:, :2], np.array([1.0, 3.0]), 0.5),
+    ],
+    ids=["free", "ridge", "sparse", "dense", "low-rank"],
+)
+def test_the_rotation_solves_the_sylvester_equation(term: AbstractTerm) -> None:
+    rng = generator("rotation")
+    H = rng.normal(size=(20, 3))
+    A, B = H.T @ H / 20, rng.normal(size=(3, 5))
+    D = minimise_surrogate(term, A, B, rng.normal(size=(3, 5)))
+    # The gradient of the quadratic ψ at D, from the definition of its prox.
+    gradient = (D - term.prox(D, 1e-6)) / 1e-6 if not isinstance(term, Free) else 0 * D
+    np.testing.assert_allclose(A @ D - B + gradient, 0, atol=1e-4)
+    for _ in range(20):
+        near = D + 1e-3 * rng.normal(size=D.shape)
+        assert surrogate(term, A, B, near) >= surrogate(term, A, B, D)
+
+
+def test_the_rotation_keeps_directions_that_no_code_uses() -> None:
+    rng = generator("flat")
+    D = rng.normal(size=(2, 4))
+    A, B = np.diag([2.0, 0.0]), np.array([[2.0, 4.0, 6.0, 8.0], [0.0, 0.0, 0.0, 0.0]])
+    new = by_rotation(Free(), A, B, D)
+    np.testing.assert_allclose(new, [[1.0, 2.0, 3.0, 4.0], D[1]], atol=1e-9)
+
+
+CONSTRAINED: dict[str, tuple[AbstractTerm, Callable[[Any], Any]]] = {
+    "ball": (UnitBall(), lambda D: ([cp.norm(D[j]) <= 1 for j in range(3)], 0)),
+    "simplex": (Simplex(), lambda D: ([D >= 0, cp.sum(D, axis=1) == 1], 0)),
+    "nonnegative ball": (
+        NonNegative() + UnitBall(),
+        lambda D: ([D >= 0, *(cp.norm(D[j]) <= 1 for j in range(3))], 0),
+    ),
+    "smooth simplex": (
+        Sum((Quadratic(chain_laplacian(5), 0.5), Simplex()), iterative=True),
+        lambda D: (
+            [D >= 0, cp.sum(D, axis=1) == 1],
+            0.25 * cp.sum([cp.quad_form(D[j], chain_laplacian(5).toarray()) for j in range(3)]),
+        ),
+    ),
+    "max-norm": (
+        MaxColumnNorm(0.5),
+        lambda D: ([], 0.25 * cp.max(cp.vstack([cp.sum_squares(D[:, j]) for j in range(5)]))),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CONSTRAINED)
+def test_the_surrogate_is_minimised(name: str) -> None:
+    term, describe = CONSTRAINED[name]
+    rng = generator(name)
+    H = rng.normal(size=(20, 3))
+    A, B = H.T @ H / 20, rng.normal(size=(3, 5))
+    variable = cp.Variable((3, 5))
+    constraints, penalty = describe(variable)
+    root = np.linalg.cholesky(A).T
+    objective = 0.5 * cp.sum_squares(root @ variable) - cp.sum(cp.multiply(B, variable)) + penalty
+    best = cp.Problem(cp.Minimize(objective), constraints).solve(solver=cp.CLARABEL)
+    start = term.prox(rng.random((3, 5)), 1e-9)
+    if isinstance(term, AbstractRowTerm):
+        D = by_atoms(term, A, B, start, sweeps=60)
+    else:
+        D = by_gradient(term, A, B, start)
+    assert surrogate(term, A, B, D) == pytest.approx(best, abs=1e-6)
+    assert surrogate(term, A, B, minimise_surrogate(term, A, B, start)) <= surrogate(term, A, B, start)
+
+
+def test_smm_accumulates_the_sums_of_all_batches_whatever_their_sizes() -> None:
+    formulation, X, D = FORMULATIONS["P1"](generator("P1"))
+    solver = SMM(reseed=False, coder=EXACT)
+    state = solver.init(Problem(formulation, ArraySource(X)), D, seed=0)
+    gram: Any = 0.0
+    count = 0
+    for size in (1, 7, 3):
+        problem = Problem(formulation, ArraySource(X[count : count + size]))
+        gram = gram + problem.stats(state.D, EXACT).gram
+        state = solver.absorb(problem, state, epoch_rows=100)
+        count += size
+    assert state.gram is not None
+    np.testing.assert_allclose(state.gram, gram, atol=1e-10)
+    assert state.weight == count
+
+
+def test_forgetting_weights_the_past_down() -> None:
+    problem, D = problem_of("P1")
+    weights = [
+        states(SMM(batch_size=5, forgetting=forgetting), problem, D, 6)[-1].weight  # type: ignore[attr-defined]
+        for forgetting in (0.0, 1.0, 5.0)
+    ]
+    assert weights[0] == 25 and weights[0] > weights[1] > weights[2] > 5
+
+
+def test_sgd_takes_the_papers_steps() -> None:
+    problem, D = problem_of("P1")
+    solver = SGD(batch_size=6, scale=2.0, offset=10.0, coder=EXACT)
+    moments = states(solver, problem, D, 4)
+    for t, (before, after) in enumerate(itertools.pairwise(moments)):
+        rows = problem.sample(6, before.seed, before.step)
+        gradient = problem.stats(before.D, EXACT, rows).gradient
+        expected = problem.prox_step(before.D, gradient, 2.0 / (6 * t + 10.0))
+        np.testing.assert_array_equal(after.D, expected)

@@ -59,12 +59,12 @@ def write_pictures(done: list[Fit], X: Array, clean: Array, folder: Path) -> lis
     """Write the pictures of the demonstration and return their paths."""
     robust, sparse = (next(f.model for f in done if f.problem == problem) for problem in MODELS)
     low_rank, outliers = robust.decompose(X)
-    parts = {"corrupted": X, "low rank": low_rank, "outliers": outliers, "original": clean}
+    parts = {"original": clean, "corrupted": X, "low rank": low_rank, "outliers": outliers}
     runs = {p: {f.solver: f.model.history_ for f in done if f.problem == p} for p in MODELS}
     figures = {
         "atoms.png": plots.atoms_figure(sparse.components_, SHAPE, "Atoms of dictionary learning"),
         "decomposition.png": plots.decomposition_figure(
-            parts, SHAPE, title="Robust PCA of corrupted digits"
+            parts, SHAPE, signed=["outliers"], title="Robust PCA of corrupted digits"
         ),
         "convergence.png": plots.convergence_figure(runs, "Objective above the best found"),
     }

@@ -37,9 +37,9 @@ def make(name: str, **options: Any) -> AbstractFactorizer:
 
 
 @functools.cache
-def fitted(name: str, solver: str = "vr") -> AbstractFactorizer:
+def fitted(name: str, solver: str = "vr", max_iter: int = 2) -> AbstractFactorizer:
     """Return the small model of :func:`rows` with outliers, fitted once for all tests: only look at it."""
-    return make(name, solver=solver).fit(corrupted(rows()))
+    return make(name, solver=solver, max_iter=max_iter).fit(corrupted(rows()))
 
 
 def rows(n: int = 24, d: int = 6, rank: int = 3, seed: int = 0) -> Array:

@@ -6,13 +6,14 @@ the dataclass decorator. A concrete one says only which formulation its paramete
 
 from __future__ import annotations
 
+import inspect
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import validate_data
 
@@ -50,9 +51,7 @@ STREAM_ROWS = 50
 
 
 @dataclass(eq=False, repr=False)
-class AbstractFactorizer(
-    NestedParameters, Inference, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
-):
+class AbstractFactorizer(NestedParameters, Inference, ClassNamePrefixFeaturesOutMixin, BaseEstimator):
     """The common parameters, and ``fit``, ``transform`` and the rest in terms of a formulation.
 
     Parameters
@@ -102,6 +101,13 @@ class AbstractFactorizer(
 
     #: Whether the data must not have negative entries.
     _nonnegative: ClassVar[bool] = False
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Write the common parameters into the documentation of each estimator, after its own."""
+        super().__init_subclass__(**options)
+        common = inspect.cleandoc(AbstractFactorizer.__doc__ or "").partition("----------\n")[2]
+        own, examples, code = inspect.cleandoc(cls.__doc__ or "").partition("\nExamples\n")
+        cls.__doc__ = f"{own.rstrip()}\n{common}\n{examples}{code}"
 
     # What a concrete estimator says ------------------------------------------------------------
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from sklearn.base import TransformerMixin
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -19,7 +20,7 @@ from vrmf.terms.base import Array
 EXACT = Coder(tol=1e-8)
 
 
-class Inference:
+class Inference(TransformerMixin):
     """Codes, decompositions and scores, for an estimator that has been fitted."""
 
     components_: Array

@@ -33,9 +33,6 @@ class DictionaryLearning(AtomsOfFixedSize):
         Adds (ridge/2)‖h‖² to the codes' penalty. A small one makes codes unique where atoms are
         nearly dependent, which the theory assumes (A4).
 
-    The other parameters are those of every estimator: n_components, solver, init, max_iter,
-    max_time, tol, random_state, n_jobs, verbose, warm_start, center, record_every.
-
     Examples
     --------
     >>> from sklearn.datasets import load_digits

@@ -1,0 +1,159 @@
+"""Models survive a file bit for bit, and a file cannot do harm."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import vrmf
+from tables import AsymmetricL1, generator
+from vrmf.estimators import ESTIMATORS, AbstractFactorizer
+from vrmf.solvers import SGD, VR
+from vrmf.terms import L1, NonNegative, UnitBall, grid_laplacian
+
+X = np.abs(generator("storage").normal(size=(30, 6)))
+OPTIONS: dict[str, dict[str, Any]] = {
+    "group-dictionary-learning": {"groups": [[0, 1], [1, 2]], "group_weights": (1.0, 2.0)},
+    "smooth-dictionary-learning": {"laplacian": grid_laplacian(2, 3)},
+    "low-rank-representation": {"basis": X[:4]},
+    "matrix-factorization": {"code": L1(0.1) + NonNegative(), "dictionary": UnitBall()},
+}
+
+
+def fitted(name: str, **options: Any) -> AbstractFactorizer:
+    model = ESTIMATORS[name](3, random_state=0, max_iter=2, tol=0, **(OPTIONS.get(name, {}) | options))
+    return model.fit(X)
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_a_model_comes_back_bit_for_bit(name: str, tmp_path: Path) -> None:
+    model = fitted(name)
+    vrmf.save(model, tmp_path / "model.vrmf")
+    same = vrmf.load(tmp_path / "model.vrmf")
+    assert type(same) is type(model)
+    assert same.history_ == model.history_ or np.isnan(model.history_["objective"]).any()
+    assert same.formulation_ == model.formulation_ and same.solver_ == model.solver_
+    assert same.stop_reason_ == model.stop_reason_ and same.n_iter_ == model.n_iter_
+    for ours, theirs in zip(same.decompose(X), model.decompose(X), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    for each in (same, model):
+        each.partial_fit(X[:7])
+    np.testing.assert_array_equal(same.components_, model.components_)
+    assert same.fit(X).objective_ == model.fit(X).objective_
+
+
+def test_streams_go_on_where_they_were(tmp_path: Path) -> None:
+    model = vrmf.NMF(2, solver=SGD(scale=0.1), random_state=0)
+    for start in (0, 9, 18):
+        model.partial_fit(X[start : start + 9])
+    vrmf.save(model, tmp_path / "stream")
+    same = vrmf.load(tmp_path / "stream").partial_fit(X[27:])
+    np.testing.assert_array_equal(same.components_, model.partial_fit(X[27:]).components_)
+
+
+def test_names_of_features_single_precision_and_output_settings_are_kept(tmp_path: Path) -> None:
+    frame = pd.DataFrame(X.astype(np.float32), columns=list("abcdef"))
+    model = vrmf.RobustPCA(2, solver=VR(batch_size=10), max_iter=1, tol=0, random_state=0).fit(frame)
+    vrmf.save(model.set_output(transform="pandas"), tmp_path / "m")
+    same = vrmf.load(tmp_path / "m")
+    assert list(same.feature_names_in_) == list("abcdef")
+    assert same.components_.dtype == np.float32
+    codes: Any = same.transform(frame)
+    assert list(codes.columns) == ["robustpca0", "robustpca1"]
+
+
+def test_an_unfitted_model_and_a_random_state_object(tmp_path: Path) -> None:
+    model = vrmf.NMF(4, alpha=0.5, random_state=np.random.RandomState(0))
+    vrmf.save(model, tmp_path / "m")
+    same = vrmf.load(tmp_path / "m")
+    assert same.get_params() == model.get_params() | {"random_state": None}
+
+
+def test_own_terms_need_their_classes(tmp_path: Path) -> None:
+    model = vrmf.MatrixFactorization(2, code=AsymmetricL1(0.1, 0.2), max_iter=1, tol=0, random_state=0)
+    vrmf.save(model.fit(X), tmp_path / "m")
+    with pytest.raises(ValueError, match=r"uses AsymmetricL1.*load\(path, terms=\[AsymmetricL1\]\)"):
+        vrmf.load(tmp_path / "m")
+    same = vrmf.load(tmp_path / "m", terms=[AsymmetricL1])
+    np.testing.assert_array_equal(same.transform(X), model.transform(X))
+
+
+def test_what_cannot_be_stored_is_refused_and_leaves_the_old_file(tmp_path: Path) -> None:
+    path = tmp_path / "m"
+    vrmf.save(vrmf.NMF(2), path)
+    before = path.read_bytes()
+    with pytest.raises(TypeError, match="init is <function"):
+        vrmf.save(vrmf.NMF(2, init=np.sum), path)
+    with pytest.raises(TypeError, match="Use one of vrmf's estimators"):
+        vrmf.save("no model", path)  # type: ignore[arg-type]
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def rewritten(path: Path, compression: int = zipfile.ZIP_STORED, **changes: Any) -> None:
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    manifest = json.loads(members["manifest.json"]) | changes
+    members["manifest.json"] = json.dumps(manifest).encode()
+    with zipfile.ZipFile(path, "w", compression) as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"format": "other"},
+        {"estimator": "os.system"},
+        {"params": {"$": "dict", "items": {"no_parameter": 1}}},
+        {"params": {"$": "call", "items": []}},
+        {"attributes": {"$": "array", "member": "../../etc/passwd"}},
+        {"compression": zipfile.ZIP_DEFLATED},
+    ],
+    ids=["format", "estimator", "parameter", "kind", "member", "compressed"],
+)
+def test_damaged_and_hostile_files_are_refused(changes: dict[str, Any], tmp_path: Path) -> None:
+    path = tmp_path / "m"
+    vrmf.save(fitted("nmf"), path)
+    rewritten(path, **changes)
+    with pytest.raises(ValueError, match="is not a model file of vrmf, or is damaged"):
+        vrmf.load(path)
+
+
+def test_files_that_are_no_archives_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "m"
+    path.write_bytes(pickle.dumps({"a": 1}))
+    with pytest.raises(ValueError, match="is not a model file of vrmf"):
+        vrmf.load(path)
+    with pytest.raises(FileNotFoundError):
+        vrmf.load(tmp_path / "missing")
+
+
+def test_a_newer_format_says_so(tmp_path: Path) -> None:
+    vrmf.save(fitted("nmf"), tmp_path / "m")
+    rewritten(tmp_path / "m", version=99)
+    with pytest.raises(ValueError, match=r"has version 99 of the format.*Upgrade vrmf"):
+        vrmf.load(tmp_path / "m")
+
+
+def test_a_header_that_promises_more_than_there_is_allocates_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "m"
+    vrmf.save(fitted("nmf"), path)
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    name = next(name for name in members if name.endswith("components_.npy"))
+    assert b"(3, 6)" in members[name]
+    members[name] = members[name].replace(b"(3, 6), }" + b" " * 13, b"(3000000000000, 6), }", 1)
+    assert b"(3000000000000, 6)" in members[name]
+    with zipfile.ZipFile(path, "w") as archive:
+        for member, data in members.items():
+            archive.writestr(member, data)
+    with pytest.raises(ValueError):
+        vrmf.load(path)

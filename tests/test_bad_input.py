@@ -178,7 +178,7 @@ def test_parts_of_a_formulation_are_terms(part: str, value: Any) -> None:
     ("part", "columns"), [("code", "3"), ("dictionary", "6"), ("outliers", "6")], ids=lambda value: value
 )
 def test_terms_of_another_width(part: str, columns: str) -> None:
-    other = GroupL2([[0, 1], [2, 3]], [0.1, 0.1])
+    other: Any = GroupL2([[0, 1], [2, 3]], [0.1, 0.1])
     refused(
         "matrix-factorization",
         rf"The {part} term GroupL2 is made for 4 columns, but there are {columns}",

@@ -217,8 +217,10 @@ def test_iterate_walks_the_path_of_fit(name: str, solver: str) -> None:
     assert seconds[0] == 0 and seconds == sorted(seconds)
     if name in ROTATING:
         assert objective_of(reference, walk[-1].D) == pytest.approx(reference.objective_, rel=1e-6)
-    else:
-        assert np.array_equal(walk[-1].D, reference.components_)
+    elif not np.array_equal(walk[-1].D, reference.components_):
+        # VR may end on an iterate that is worse than its last anchor; then fit reports the anchor.
+        assert solver == "vr"
+        assert reference.objective_ < objective_of(reference, walk[-1].D)
 
 
 def test_iterate_does_not_change_a_fitted_model() -> None:

@@ -910,7 +910,7 @@ def test_bad_matrices_are_refused(form: Any) -> None:
         Quadratic(form(np.ones((2, 3))))
     with pytest.raises(ValueError, match=r"is not symmetric\. Use a symmetric one"):
         Quadratic(form(np.array([[1.0, 0.5], [0.0, 1.0]])))
-    with pytest.raises(ValueError, match=r"has NaN or infinite entries\. Remove them\."):
+    with pytest.raises(ValueError, match="has NaN or infinite entries"):
         Quadratic(form(np.array([[1.0, np.nan], [np.nan, 1.0]])))
     with pytest.raises(ValueError, match="has NaN or infinite entries"):
         Quadratic(form(np.diag([1.0, np.inf])))

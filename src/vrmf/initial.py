@@ -67,7 +67,13 @@ def given_dictionary(
     name: str, D: Any, formulation: Formulation, n_components: int, source: AbstractSource
 ) -> Array:
     """Return a dictionary that the user gave, as a new array, or say why it will not do."""
-    D = np.array(D, dtype=source.dtype)
+    try:
+        D = np.asarray(D)
+        D = D if D.dtype == np.float32 else D.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"`{name}` is not an array of numbers. Use one of shape ({n_components}, {source.n_features})."
+        ) from error
     if D.shape != (n_components, source.n_features):
         raise ValueError(
             f"`{name}` has shape {D.shape}. Use ({n_components}, {source.n_features}), "
@@ -81,7 +87,8 @@ def given_dictionary(
             f"{type(formulation.dictionary).__name__}. Use a dictionary inside, such as "
             "formulation.dictionary.prox(D, 1e-12)."
         )
-    return D
+    # What is feasible to single precision may need a last touch in double.
+    return feasible(formulation, D.astype(source.dtype))
 
 
 def _chosen(rng: np.random.Generator, n: int, size: int) -> Array:

@@ -46,7 +46,8 @@ def iterate(solver: AbstractSolver, problem: Problem, D: Array, seed: int) -> It
         passes = state.solved / problem.n_samples
         yield Iterate(solver.answer(state), state.step, state.epoch, passes, seconds, state)
         began = time.perf_counter()
-        with single_threaded_blas():
+        # Numbers that run away are an outcome, which a rule tells; they need no further warnings.
+        with single_threaded_blas(), np.errstate(over="ignore", invalid="ignore"):
             state = solver.step(problem, state)
         seconds += time.perf_counter() - began
 
@@ -97,6 +98,11 @@ class Reason:
     converged: bool
     is_budget: bool = False
 
+    @property
+    def failed(self) -> bool:
+        """Whether the last iterate is of no use."""
+        return not self.converged and not self.is_budget
+
 
 Rule = Callable[[Iterate, History], Reason | None]
 
@@ -145,16 +151,22 @@ class MaxTime:
         return Reason(f"budget: max_time={self.limit:g} seconds are over", False, is_budget=True)
 
 
-def diverged(iterate: Iterate, history: History) -> Reason | None:
-    """Stop when numbers are no longer finite."""
-    objective = 0.0 if history.last is None else history.last.objective
-    if np.all(np.isfinite(iterate.D)) and math.isfinite(objective):
-        return None
-    return Reason(
-        "diverged: numbers are no longer finite and the last finite dictionary is kept; "
-        'use a smaller step_size, or "auto"',
-        False,
-    )
+@dataclass(frozen=True)
+class Diverged:
+    """Stop when numbers are no longer finite, or the dictionary is a billion times its first size."""
+
+    start: float  #: largest entry of the first dictionary
+
+    def __call__(self, iterate: Iterate, history: History) -> Reason | None:
+        size = float(np.max(np.abs(iterate.D)))
+        objective = 0.0 if history.last is None else history.last.objective
+        if size <= 1e9 * (self.start or math.inf) and math.isfinite(objective):
+            return None
+        return Reason(
+            "diverged: the dictionary grew without bound and the last sound one is kept; "
+            'use a smaller step_size (SGD: scale), or "auto"',
+            False,
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,6 +178,31 @@ class Outcome:
     reason: Reason
 
 
+Record = Callable[[Iterate], Measurement | None]
+
+
+def until_stopped(
+    solver: AbstractSolver,
+    problem: Problem,
+    D: Array,
+    seed: int,
+    rules: Sequence[Rule],
+    record: Record = lambda iterate: None,
+) -> Iterator[tuple[Iterate, History, Reason | None]]:
+    """Yield iterates with the history so far, up to the first for which a rule gives a reason to stop.
+
+    ``record`` may measure an iterate for the history, off the clock.
+    """
+    history, rules = History(), (Diverged(float(np.max(np.abs(D)))), *rules)
+    for current in iterate(solver, problem, D, seed):
+        history.add(current, record(current))
+        reasons = (rule(current, history) for rule in rules)
+        reason = next((reason for reason in reasons if reason is not None), None)
+        yield current, history, reason
+        if reason is not None:
+            return
+
+
 def run(
     solver: AbstractSolver,
     problem: Problem,
@@ -173,22 +210,15 @@ def run(
     seed: int,
     *,
     rules: Sequence[Rule],
-    record: Callable[[Iterate], Measurement | None] = lambda iterate: None,
+    record: Record = lambda iterate: None,
     watch: Callable[[Iterate, History], None] = lambda iterate, history: None,
 ) -> Outcome:
-    """Step the solver until a rule gives a reason to stop.
-
-    ``record`` may measure an iterate for the history, off the clock; ``watch`` sees each iterate.
-    """
-    history, sound = History(), None
-    for current in iterate(solver, problem, D, seed):
-        history.add(current, record(current))
+    """Step the solver until a rule gives a reason to stop; ``watch`` sees each iterate."""
+    sound = None
+    for current, history, reason in until_stopped(solver, problem, D, seed, rules, record):
         watch(current, history)
-        reasons = (rule(current, history) for rule in (diverged, *rules))
-        reason = next((reason for reason in reasons if reason is not None), None)
-        if np.all(np.isfinite(current.D)):
+        if sound is None or reason is None or not reason.failed:
             sound = current
         if reason is not None:
-            assert sound is not None
             return Outcome(sound, history, reason)
-    raise AssertionError("iterate() never ends")
+    raise AssertionError("a run ends only by a reason")

@@ -31,11 +31,12 @@ from vrmf.loop import (
     Outcome,
     Rule,
     Stationary,
-    iterate,
     run,
+    until_stopped,
 )
 from vrmf.problem import Measurement, Problem, atoms_from_rows
 from vrmf.solvers import SGD, SMM, SOLVERS, AbstractSolver
+from vrmf.solvers.base import rises
 from vrmf.solvers.sgd import SGDState
 from vrmf.solvers.smm import SMMState
 from vrmf.sources import AbstractSource, as_source, single_threaded_blas
@@ -142,12 +143,9 @@ class AbstractFactorizer(NestedParameters, Inference, ClassNamePrefixFeaturesOut
         X = self._checked_sign(check_array(X, dtype=[np.float64, np.float32]))
         source, solver = self._source(X), self._solver()
         problem, D, seed, _ = self._start(source)
-        history, rules = History(), self._rules()
-        for current in iterate(solver, problem, D, seed):
-            history.add(current)
+        record = recorder(problem, self.record_every)
+        for current, _, _ in until_stopped(solver, problem, D, seed, self._rules(), record):
             yield current
-            if any(rule(current, history) for rule in rules):
-                return
 
     def partial_fit(self, X: Any, y: Any = None) -> AbstractFactorizer:
         """Learn from one more batch of rows, of any size.
@@ -164,12 +162,12 @@ class AbstractFactorizer(NestedParameters, Inference, ClassNamePrefixFeaturesOut
                 "`center` is True, but the mean of a stream is not known in advance. "
                 "Use center=False and subtract it yourself."
             )
-        source = self._source(X)
+        source = self._source(X if first else X.astype(self._stream.D.dtype, copy=False))
         chosen = self._solver()
         solver = chosen if isinstance(chosen, SMM | SGD) else SMM()
         if first:
             problem, D, seed, self._stream_weights = self._start(source, whole=False)
-            self._stream: Any = solver.init(problem, D, seed)
+            self._stream: Any = SMMState(D=D, seed=seed)
             self.n_samples_seen_ = 0
             self.history_ = History().as_columns()
         wanted = SMMState if isinstance(solver, SMM) else SGDState
@@ -191,7 +189,7 @@ class AbstractFactorizer(NestedParameters, Inference, ClassNamePrefixFeaturesOut
     def _fit(self, X: Any, keep_codes: bool) -> Array | None:
         self._check_parameters()
         X = self._validated(X, reset=True)
-        source, solver = self._source(X, fitting=True), self._solver()
+        source, solver = self._source(X), self._solver()
         problem, D, seed, weights = self._start(source)
         outcome = run(
             solver,
@@ -207,6 +205,11 @@ class AbstractFactorizer(NestedParameters, Inference, ClassNamePrefixFeaturesOut
         with single_threaded_blas():
             stats = problem.stats(D, EXACT, keep=codes)
             measured = problem.measure(stats, D)
+            known = solver.fallback(outcome.iterate.state)
+            if known is not None and rises(measured.objective, known[1], D.dtype):
+                D = oriented(known[0]) if problem.formulation.rotates else known[0]
+                stats = problem.stats(D, EXACT, keep=codes)
+                measured = problem.measure(stats, D)
         self._keep(problem, solver, D, outcome, stats, measured)
         self._stream_weights = weights
         self._stream = SMMState(
@@ -253,6 +256,10 @@ class AbstractFactorizer(NestedParameters, Inference, ClassNamePrefixFeaturesOut
     ) -> None:
         """Set the fitted attributes."""
         last = outcome.iterate
+        if self.center:
+            self.mean_ = problem.source.mean  # type: ignore[attr-defined]
+        elif hasattr(self, "mean_"):
+            del self.mean_
         self.components_ = D
         self.formulation_ = problem.formulation
         self.solver_ = solver
@@ -275,7 +282,7 @@ class AbstractFactorizer(NestedParameters, Inference, ClassNamePrefixFeaturesOut
         """Raise before any work if a common parameter will not do."""
         whole_number("n_components", self.n_components, low=1)
         whole_number("max_iter", self.max_iter, low=1)
-        whole_number("verbose", int(self.verbose), low=0)
+        whole_number("verbose", self.verbose + 0 if isinstance(self.verbose, bool) else self.verbose, low=0)
         real_number("tol", self.tol, low=0)
         if self.max_time is not None:
             real_number("max_time", self.max_time, low=0, strict=True)
@@ -309,11 +316,8 @@ class AbstractFactorizer(NestedParameters, Inference, ClassNamePrefixFeaturesOut
             )
         return X
 
-    def _source(self, X: Array, fitting: bool = False) -> AbstractSource:
-        mean = np.mean(X, axis=0) if self.center else None
-        if fitting and mean is not None:
-            self.mean_ = mean
-        return as_source(X, self.n_jobs, mean)
+    def _source(self, X: Array) -> AbstractSource:
+        return as_source(X, self.n_jobs, np.mean(X, axis=0) if self.center else None)
 
     def _rules(self) -> list[Rule]:
         rules: list[Rule] = [Stationary(float(self.tol)), MaxEpochs(int(self.max_iter))]

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from vrmf.coding import Atoms, Coder
 from vrmf.formulations import Formulation
-from vrmf.problem import Problem
+from vrmf.problem import Problem, feasible
 from vrmf.solvers import AbstractSolver
 from vrmf.sources import AbstractSource, as_source
 from vrmf.terms.base import Array
@@ -27,7 +27,6 @@ class Inference(TransformerMixin):
     formulation_: Formulation
     solver_: AbstractSolver
     mean_: Array
-    center: bool
     n_jobs: int | None
 
     def transform(self, X: Any) -> Array:
@@ -46,7 +45,8 @@ class Inference(TransformerMixin):
                 f"The codes have {H.shape[1]} columns. Use {len(self.components_)}, one for each component."
             )
         low_rank = H @ self.components_.astype(H.dtype, copy=False)
-        return low_rank + self.mean_.astype(H.dtype) if self.center else low_rank
+        mean = self._mean(H.dtype)
+        return low_rank if mean is None else low_rank + mean
 
     def decompose(self, X: Any) -> tuple[Array, Array]:
         """Return the low-rank part L = H D (plus the mean) and the outliers S of ``X``.
@@ -62,11 +62,13 @@ class Inference(TransformerMixin):
             return H @ atoms.D, np.zeros_like(X) if R is None else R
 
         low_rank, outliers = (np.concatenate(blocks) for blocks in zip(*source.map(parts), strict=True))
-        return (low_rank + self.mean_.astype(source.dtype) if self.center else low_rank), outliers
+        mean = self._mean(source.dtype)
+        return low_rank if mean is None else low_rank + mean, outliers
 
     def objective(self, X: Any) -> float:
         """Return f(D) on the rows of ``X``: the mean loss plus the dictionary's penalty."""
-        problem = Problem(self.formulation_, self._new_rows(X))
+        source = self._new_rows(X)
+        problem = Problem(self.formulation_, source)
         D = self._atoms(problem.source.dtype).D
         return problem.stats(D, EXACT).mean_loss + self.formulation_.dictionary.value(D)
 
@@ -87,10 +89,15 @@ class Inference(TransformerMixin):
     def _new_rows(self, X: Any) -> AbstractSource:
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
-        mean = self.mean_.astype(X.dtype) if self.center else None
-        return as_source(X, self.n_jobs, mean)
+        return as_source(X, self.n_jobs, self._mean(X.dtype))
+
+    def _mean(self, dtype: Any) -> Array | None:
+        """Return the mean that the fit subtracted, if it did, whatever `center` says now."""
+        mean = getattr(self, "mean_", None)
+        return None if mean is None else mean.astype(dtype, copy=False)
 
     def _atoms(self, dtype: Any) -> Atoms:
-        atoms = Atoms(self.components_.astype(dtype, copy=False))
+        # What is feasible to single precision may need a last touch in double.
+        atoms = Atoms(feasible(self.formulation_, self.components_.astype(dtype, copy=False)))
         _ = atoms.spectrum  # once here rather than once in each thread
         return atoms

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 import warnings
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -100,9 +101,9 @@ class GroupDictionaryLearning(AtomsOfFixedSize):
         sizes = self.group_weights
         if sizes is None:
             sizes = [len(group) ** 0.5 for group in groups]
-        if len(sizes) != len(groups):
+        if np.shape(sizes) != (len(groups),):
             raise ValueError(
-                f"`group_weights` has {len(sizes)} entries for {len(groups)} groups. Use one for each."
+                f"`group_weights` has shape {np.shape(sizes)} for {len(groups)} groups. Use one for each."
             )
         if not self.bounded:
             warnings.warn(
@@ -123,7 +124,12 @@ class GroupDictionaryLearning(AtomsOfFixedSize):
         if self.groups is None:
             size = math.ceil(k**0.5)
             return [list(range(i, min(i + size, k))) for i in range(0, k, size)]
-        groups = [[int(atom) for atom in group] for group in self.groups]
+        try:
+            groups = [[operator.index(atom) for atom in group] for group in self.groups]
+        except TypeError as error:
+            raise ValueError(
+                f"`groups` is {self.groups!r}. Use a sequence of sequences of atom numbers."
+            ) from error
         named = {atom for group in groups for atom in group}
         if named != set(range(k)):
             strange, missing = sorted(named - set(range(k))), sorted(set(range(k)) - named)
@@ -218,7 +224,7 @@ class SmoothDictionaryLearning(AtomsOfFixedSize):
             return chain_laplacian(n_features)
         if isinstance(given, str) and given == "grid":
             given = (math.isqrt(n_features), math.isqrt(n_features))
-        if isinstance(given, tuple):
+        if isinstance(given, tuple) and len(given) == 2:
             height, width = (whole_number("laplacian", side, low=1) for side in given)
             if height * width != n_features:
                 raise ValueError(
@@ -226,7 +232,7 @@ class SmoothDictionaryLearning(AtomsOfFixedSize):
                     f"{n_features} features. Use (height, width) with that product."
                 )
             return grid_laplacian(height, width)
-        if isinstance(given, str):
+        if isinstance(given, str | tuple):
             raise ValueError(f'`laplacian` is {given!r}. Use "chain", "grid", (height, width) or a matrix.')
         shape = np.shape(given)
         if shape != (n_features, n_features):

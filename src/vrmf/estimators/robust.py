@@ -27,6 +27,17 @@ def _outlier_weight(value: Any, summary: DataSummary) -> float:
     )
 
 
+def _matrix(name: str, value: Any) -> Array:
+    """Return an array of finite numbers in double precision."""
+    try:
+        matrix = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"`{name}` is {value!r}. Use an array of numbers.") from error
+    if not np.all(np.isfinite(matrix)):
+        raise ValueError(f"`{name}` has NaN or infinite entries. Use finite ones.")
+    return matrix
+
+
 @dataclass(eq=False, repr=False, kw_only=True)
 class RobustPCA(AbstractFactorizer):
     """A low-rank part plus sparse outliers (P5, online robust PCA).
@@ -181,11 +192,9 @@ class LowRankRepresentation(AbstractFactorizer):
             p = min(source.n_samples, 10 * self.n_components)
             chosen = np.random.default_rng([seed, 7]).choice(source.n_samples, p, replace=False)
             return sample_rows(source, np.sort(chosen))
-        basis = np.asarray(self.basis, dtype=np.float64)
+        basis = _matrix("basis", self.basis)
         if basis.ndim != 2 or basis.shape[1] != d or len(basis) == 0:
             raise ValueError(f"`basis` has shape {basis.shape}. Use (p, {d}): rows like the data's.")
-        if not np.all(np.isfinite(basis)):
-            raise ValueError("`basis` has NaN or infinite entries. Use finite ones.")
         return basis
 
     def _formulation(self, n_samples: int, weights: Weights) -> Formulation:
@@ -196,8 +205,8 @@ class LowRankRepresentation(AbstractFactorizer):
         else:
             d = basis.shape[1]
             maps = [
-                np.eye(d) if given is None else np.asarray(given, dtype=np.float64)
-                for given in (self.basis_map, self.residual_map)
+                np.eye(d) if given is None else _matrix(name, given)
+                for name, given in (("basis_map", self.basis_map), ("residual_map", self.residual_map))
             ]
             for name, given in zip(("basis_map", "residual_map"), maps, strict=True):
                 if given.shape != (d, d):

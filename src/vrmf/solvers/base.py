@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from vrmf.checks import real_number, whole_number
+from vrmf.coding import Coder
 from vrmf.problem import Measurement, Problem
 from vrmf.terms.base import Array
 
@@ -44,6 +45,10 @@ class AbstractSolver(ABC):
     def answer(self, state: State) -> Array:
         """Return the dictionary to report if the run ended now."""
 
+    @abstractmethod
+    def fallback(self, state: State) -> tuple[Array, float] | None:
+        """Return a dictionary to report if the answer is worse, with its objective, or None."""
+
 
 def checked_batch_size(batch_size: int | str, n_samples: int) -> int:
     """Return the size of mini-batches for n rows.
@@ -74,6 +79,12 @@ def check_auto_count(name: str, value: int | str) -> None:
     """Raise unless the value is ``"auto"`` or a whole number of at least 1."""
     if value != "auto":
         whole_number(name, value, low=1)
+
+
+def check_coder(value: Coder) -> None:
+    """Raise unless the value is a coder."""
+    if not isinstance(value, Coder):
+        raise TypeError(f"`coder` is {value!r}. Use a value such as vrmf.solvers.Coder(tol=1e-6).")
 
 
 def check_auto_positive(name: str, value: float | str) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from vrmf.coding import Coder
 from vrmf.problem import Problem, feasible, reseed
-from vrmf.solvers.base import AbstractSolver, State, check_auto_positive, rises
+from vrmf.solvers.base import AbstractSolver, State, check_auto_positive, check_coder, rises
 from vrmf.terms.base import Array
 
 
@@ -48,6 +48,7 @@ class Batch(AbstractSolver):
     coder: Coder = Coder(tol=1e-9)  # noqa: RUF009
 
     def __post_init__(self) -> None:
+        check_coder(self.coder)
         check_auto_positive("step_size", self.step_size)
 
     def init(self, problem: Problem, D: Array, seed: int) -> BatchState:
@@ -92,3 +93,6 @@ class Batch(AbstractSolver):
     def answer(self, state: State) -> Array:
         assert isinstance(state, BatchState)
         return state.D if state.point is None else state.point
+
+    def fallback(self, state: State) -> None:
+        return None

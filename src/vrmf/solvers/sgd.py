@@ -13,6 +13,7 @@ from vrmf.solvers.base import (
     State,
     check_auto_count,
     check_auto_positive,
+    check_coder,
     checked_batch_size,
 )
 from vrmf.solvers.usage import Usage
@@ -53,6 +54,7 @@ class SGD(AbstractSolver):
     coder: Coder = Coder(tol=1e-5)  # noqa: RUF009
 
     def __post_init__(self) -> None:
+        check_coder(self.coder)
         check_auto_count("batch_size", self.batch_size)
         check_auto_positive("scale", self.scale)
         check_auto_positive("offset", self.offset)
@@ -100,3 +102,6 @@ class SGD(AbstractSolver):
 
     def answer(self, state: State) -> Array:
         return np.asarray(state.D)
+
+    def fallback(self, state: State) -> None:
+        return None

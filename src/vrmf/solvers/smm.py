@@ -9,7 +9,7 @@ import numpy as np
 from vrmf.checks import real_number, whole_number
 from vrmf.coding import Coder
 from vrmf.problem import Problem, reseed
-from vrmf.solvers.base import AbstractSolver, State, check_auto_count, checked_batch_size
+from vrmf.solvers.base import AbstractSolver, State, check_auto_count, check_coder, checked_batch_size
 from vrmf.solvers.surrogate import minimise_surrogate
 from vrmf.solvers.usage import Usage
 from vrmf.terms.base import Array
@@ -53,6 +53,7 @@ class SMM(AbstractSolver):
     coder: Coder = Coder(tol=1e-5)  # noqa: RUF009
 
     def __post_init__(self) -> None:
+        check_coder(self.coder)
         check_auto_count("batch_size", self.batch_size)
         real_number("forgetting", self.forgetting, low=0)
         whole_number("sweeps", self.sweeps, low=1)
@@ -106,3 +107,6 @@ class SMM(AbstractSolver):
 
     def answer(self, state: State) -> Array:
         return np.asarray(state.D)
+
+    def fallback(self, state: State) -> None:
+        return None

@@ -15,6 +15,7 @@ from vrmf.solvers.base import (
     State,
     check_auto_count,
     check_auto_positive,
+    check_coder,
     checked_batch_size,
     paper_batch_size,
     paper_inner_steps,
@@ -96,6 +97,7 @@ class VR(AbstractSolver):
     coder: Coder = Coder(tol=1e-7)  # noqa: RUF009
 
     def __post_init__(self) -> None:
+        check_coder(self.coder)
         check_auto_count("batch_size", self.batch_size)
         check_auto_count("inner_steps", self.inner_steps)
         check_auto_positive("step_size", self.step_size)
@@ -151,6 +153,12 @@ class VR(AbstractSolver):
         assert isinstance(state, VRState)
         drawn = self.option == "random" and state.chosen is not None
         return np.asarray(state.chosen if drawn else state.D)
+
+    def fallback(self, state: State) -> tuple[Array, float] | None:
+        assert isinstance(state, VRState)
+        if self.literal or state.anchor is None:
+            return None
+        return state.anchor.D, state.anchor.measured.objective
 
     def _drop_anchor(self, problem: Problem, state: VRState) -> tuple[VRState, Measurement]:
         """Begin an epoch with a full pass; if the objective rose, step back to the last anchor."""

@@ -223,7 +223,7 @@ def _symmetric(matrix: Any) -> Any:
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
         raise ValueError(f"The matrix of a quadratic penalty has shape {matrix.shape}. Use a square one.")
     if not np.all(np.isfinite(matrix.data if scipy.sparse.issparse(matrix) else matrix)):
-        raise ValueError("The matrix of a quadratic penalty has NaN or infinite entries. Remove them.")
+        raise ValueError("The matrix of a quadratic penalty (a `laplacian`) has NaN or infinite entries.")
     if abs(matrix - matrix.T).max() > 1e-8 * abs(matrix).max():
         raise ValueError(
             "The matrix of a quadratic penalty (a `laplacian`) is not symmetric. "

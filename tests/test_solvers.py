@@ -112,7 +112,7 @@ def assert_same(one: Any, other: Any) -> None:
     elif isinstance(one, np.ndarray):
         np.testing.assert_array_equal(one, other)
     else:
-        assert one == other
+        assert one == other or (one != one and other != other)  # NaN is the same as NaN here
 
 
 @every_solver
@@ -218,6 +218,19 @@ def test_the_literal_step_is_constant_and_nothing_is_reseeded() -> None:
     assert moments[-1].epoch >= 2
     practical = [s for s in states(VR(batch_size=10), problem, D, 9)[1:] if isinstance(s, VRState)]
     assert len({s.step_size for s in practical}) > 1
+
+
+def test_literal_runs_report_stationarity_at_their_own_step_too() -> None:
+    problem, D = problem_of("P1")
+    eta = 0.3 * descent_step(problem, D)
+    solver = VR(literal=True, step_size=eta, coder=EXACT)
+    record = run(solver, problem, D, seed=0, rules=[MaxEpochs(2)]).history.as_columns()
+    moved = problem.prox_step(D, problem.stats(D, EXACT).gradient, eta)
+    assert record["own_stationarity"][0] == pytest.approx(np.sum((D - moved) ** 2) / eta**2)
+    assert record["own_stationarity"][0] != record["stationarity"][0]
+    assert (
+        "own_stationarity" not in run(VR(), problem, D, seed=0, rules=[MaxEpochs(1)]).history.as_columns()
+    )
 
 
 def test_option_one_draws_uniformly_from_all_iterates() -> None:

@@ -61,6 +61,7 @@ class History:
     seconds: list[float] = field(default_factory=list)
     objective: list[float] = field(default_factory=list)
     stationarity: list[float] = field(default_factory=list)
+    own_stationarity: list[float] = field(default_factory=list)  #: at a literal solver's own step
     last: Measurement | None = None  #: the newest measurement
 
     def add(self, iterate: Iterate, own: Measurement | None = None) -> None:
@@ -70,13 +71,14 @@ class History:
         self.step.append(iterate.step)
         self.passes.append(iterate.passes)
         self.seconds.append(iterate.seconds)
-        self.objective.append(math.nan)
-        self.stationarity.append(math.nan)
+        for column in (self.objective, self.stationarity, self.own_stationarity):
+            column.append(math.nan)
         if own is not None:
             self._note(own)
 
     def _note(self, measured: Measurement) -> None:
         self.objective[-1], self.stationarity[-1] = measured.objective, measured.stationarity
+        self.own_stationarity[-1] = measured.own_stationarity
         self.last = measured
 
     @property
@@ -85,8 +87,10 @@ class History:
         return next((value for value in self.stationarity if not math.isnan(value)), math.nan)
 
     def as_columns(self) -> dict[str, list[float]]:
-        """Return the record by column name, ready for a data frame."""
-        names = ("step", "passes", "seconds", "objective", "stationarity")
+        """Return the record by column name, ready for a data frame; the last one is of literal runs."""
+        names = ["step", "passes", "seconds", "objective", "stationarity"]
+        if not all(map(math.isnan, self.own_stationarity)):
+            names.append("own_stationarity")
         return {name: list(getattr(self, name)) for name in names}
 
 

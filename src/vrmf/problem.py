@@ -13,6 +13,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -33,6 +34,7 @@ class Measurement:
     objective: float  #: f(D)
     stationarity: float  #: ‖Γ(D)‖² at the step 1/λ_max(A)
     rounding: float  #: the part of ‖Γ(D)‖² that rounding alone may cause
+    own_stationarity: float = math.nan  #: ‖Γ(D)‖² at the solver's own step, where that is wanted
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,15 +111,18 @@ class Problem:
         """Return prox of step · ψ at D − step · gradient."""
         return self.formulation.dictionary.prox(D - step * gradient, step)
 
-    def measure(self, stats: Stats, D: Array, step: float | None = None) -> Measurement:
-        """Return f and ‖Γ‖² at D from the sums of a full pass, Γ = (D − prox step) / step."""
-        curvature = stats.largest_curvature
-        step = 1 / curvature if step is None else step
+    def stationarity(self, stats: Stats, D: Array, step: float) -> float:
+        """Return ‖Γ‖² at D from the sums of a full pass, Γ = (D − prox step) / step."""
         mapping = (D - self.prox_step(D, stats.gradient, step)) / step
+        return float(np.sum(np.square(mapping, dtype=np.float64)))
+
+    def measure(self, stats: Stats, D: Array) -> Measurement:
+        """Return f and ‖Γ‖² at D from the sums of a full pass, at the step 1/λ_max(A) of that pass."""
+        curvature = stats.largest_curvature
         rounding = float(np.finfo(D.dtype).eps) * curvature * float(np.linalg.norm(D))
         return Measurement(
             objective=stats.mean_loss + self.formulation.dictionary.value(D),
-            stationarity=float(np.sum(np.square(mapping, dtype=np.float64))),
+            stationarity=self.stationarity(stats, D, 1 / curvature),
             rounding=rounding**2,
         )
 

@@ -22,6 +22,7 @@ from vrmf.solvers.base import (
     rises,
 )
 from vrmf.solvers.usage import Usage
+from vrmf.stats import Stats
 from vrmf.terms.base import Array
 
 
@@ -34,7 +35,21 @@ class Anchor:
     measured: Measurement
     curvature: float  #: λ_max(A) at D
     sensitivity: float  #: of the gradient to the relative error of codes
+    usage: Usage  #: of the atoms, by the codes at D
     codes: Array | None  #: of all rows at D, if they are cached
+
+    @classmethod
+    def of(cls, D: Array, stats: Stats, measured: Measurement, codes: Array | None) -> Anchor:
+        """Return the anchor that the sums of a full pass at D make."""
+        return cls(
+            D=D,
+            gradient=stats.gradient,
+            measured=measured,
+            curvature=stats.largest_curvature,
+            sensitivity=stats.sensitivity / stats.count,
+            usage=Usage.after(None, stats),
+            codes=codes,
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,7 +139,7 @@ class VR(AbstractSolver):
         assert isinstance(state, VRState)
         measured = None
         if state.inner == 0:
-            state, measured = self._drop_anchor(problem, state)
+            state, measured = self._begin_epoch(problem, state)
         anchor, eta = state.anchor, state.step_size
         assert anchor is not None
         b, m = self.epoch_shape(problem.n_samples)
@@ -160,45 +175,47 @@ class VR(AbstractSolver):
             return None
         return state.anchor.D, state.anchor.measured.objective
 
-    def _drop_anchor(self, problem: Problem, state: VRState) -> tuple[VRState, Measurement]:
-        """Begin an epoch with a full pass; if the objective rose, step back to the last anchor."""
+    def _begin_epoch(self, problem: Problem, state: VRState) -> tuple[VRState, Measurement]:
+        """Make the dictionary the anchor by a full pass; if the objective rose, go back to the last."""
+        D, old = state.D, state.anchor
         n, m = problem.n_samples, self.epoch_shape(problem.n_samples)[1]
-        old = state.anchor
-        codes = None
-        if not self.literal and n * len(state.D) * state.D.itemsize <= self.cache_megabytes * 2**20:
-            codes = np.empty((n, len(state.D)), dtype=state.D.dtype)
-        stats = problem.stats(
-            state.D,
-            self._coder(problem, state, state.step + m),
-            start=None if old is None else old.codes,
-            keep=codes,
-        )
-        measured = problem.measure(stats, state.D)
-        state = replace(state, solved=state.solved + n)
-        if old is not None and not self.literal:
-            if rises(measured.objective, old.measured.objective, state.D.dtype):
-                shrink = state.shrink / 2
-                eta = self._step_size(old.curvature) * shrink
-                state = replace(state, D=old.D, shrink=shrink, step_size=eta, usage=None)
-                return state, measured
-            state = replace(state, shrink=min(1.0, 1.5 * state.shrink))
-        anchor = Anchor(
-            D=state.D,
-            gradient=stats.gradient,
-            measured=measured,
-            curvature=stats.largest_curvature,
-            sensitivity=stats.sensitivity / stats.count,
-            codes=codes,
-        )
-        eta = self._step_size(anchor.curvature) * state.shrink
-        if self.literal and old is not None:
-            eta = state.step_size
+        codes = self._room_for_codes(n, D)
+        coder = self._coder(problem, state, state.step + m)
+        stats = problem.stats(D, coder, start=None if old is None else old.codes, keep=codes)
+        measured = problem.measure(stats, D)
         first = float(np.linalg.norm(stats.gradient)) if old is None else state.first_gradient
-        state = replace(state, anchor=anchor, step_size=eta, usage=Usage.after(None, stats))
-        return replace(state, first_gradient=first), measured
+        if old and not self.literal and rises(measured.objective, old.measured.objective, D.dtype):
+            anchor, shrink = old, state.shrink / 2
+        else:
+            anchor, shrink = Anchor.of(D, stats, measured, codes), min(1.0, 1.5 * state.shrink)
+        eta = shrink * self._step_size(state, anchor)
+        if self.literal:
+            own = problem.stationarity(stats, D, eta)
+            measured = replace(measured, own_stationarity=own)
+        state = replace(
+            state,
+            D=anchor.D,
+            solved=state.solved + n,
+            anchor=anchor,
+            step_size=eta,
+            shrink=shrink,
+            usage=anchor.usage,
+            first_gradient=first,
+        )
+        return state, measured
 
-    def _step_size(self, curvature: float) -> float:
-        return 1 / curvature if self.step_size == "auto" else float(self.step_size)
+    def _room_for_codes(self, n_samples: int, D: Array) -> Array | None:
+        """Return an empty array for the codes of all rows, or None if they are not to be kept."""
+        if self.literal or n_samples * len(D) * D.itemsize > self.cache_megabytes * 2**20:
+            return None
+        return np.empty((n_samples, len(D)), dtype=D.dtype)
+
+    def _step_size(self, state: VRState, anchor: Anchor) -> float:
+        if self.step_size != "auto":
+            return float(self.step_size)
+        if self.literal and state.step_size > 0:  # Algorithm 1 has one step for all epochs
+            return state.step_size
+        return 1 / anchor.curvature
 
     def _coder(self, problem: Problem, state: VRState, count: int) -> Coder:
         """Return the coder whose error allows that of Theorem 2 at the given count of steps."""

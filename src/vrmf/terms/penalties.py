@@ -52,7 +52,7 @@ class L1(AbstractRowTerm):
     Examples
     --------
     >>> L1(0.5).prox(np.array([[2.0, -0.25]]), step=2.0)
-    array([[ 1., -0.]])
+    array([[1., 0.]])
     """
 
     weight: float
@@ -67,7 +67,8 @@ class L1(AbstractRowTerm):
 
     def prox(self, Z: Array, step: float) -> Array:
         threshold = float(step) * self.weight
-        return np.copysign(np.maximum(np.abs(Z) - threshold, 0), Z)
+        # What is clipped away is the entry itself below the threshold, so zeros are exact.
+        return Z - np.minimum(np.maximum(Z, -threshold), threshold)
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,8 @@ def decomposition_figure(
 def convergence_figure(runs: Mapping[str, Mapping[str, History]], title: str = "") -> Figure:
     """Draw the gap of the objective to the best value known, over passes and over seconds.
 
-    ``runs`` maps the name of a problem to the histories of its solvers by name.
+    ``runs`` maps the name of a problem to the histories of its solvers by name. The point that set the
+    best value has no gap and is not drawn.
     """
     figure = Figure(figsize=(9, 3.2 * len(runs)), layout="constrained")
     figure.suptitle(title)
@@ -70,8 +71,8 @@ def convergence_figure(runs: Mapping[str, Mapping[str, History]], title: str = "
         for axes, against in zip(line, ("passes", "seconds"), strict=True):
             for solver, history in histories.items():
                 objective = np.array(history["objective"], dtype=float)
-                known = np.isfinite(objective)
-                gap = np.maximum(objective[known] / best - 1, 1e-6)
+                known = np.isfinite(objective) & (objective > best)
+                gap = objective[known] / best - 1
                 axes.semilogy(np.array(history[against])[known], gap, marker=".", label=solver)
             axes.set(xlabel=against, ylabel="(f − best) / best", title=problem)
             axes.grid(alpha=0.3)

@@ -383,7 +383,6 @@ def diverging(solver: AbstractSolver) -> MatrixFactorization:
     return MatrixFactorization(2, **terms, solver=solver, random_state=0, max_iter=50, n_jobs=1)
 
 
-@pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning", "ignore:invalid value:RuntimeWarning")
 @pytest.mark.parametrize("kind", DIVERGING)
 def test_divergence_is_an_outcome(kind: str) -> None:
     model = diverging(DIVERGING[kind])
@@ -393,7 +392,6 @@ def test_divergence_is_an_outcome(kind: str) -> None:
     assert np.isfinite(model.components_).all()
 
 
-@pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning", "ignore:invalid value:RuntimeWarning")
 @pytest.mark.parametrize("kind", DIVERGING)
 def test_iterate_ends_at_divergence(kind: str) -> None:
     walk = list(diverging(DIVERGING[kind]).iterate(X))

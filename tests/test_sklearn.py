@@ -303,6 +303,13 @@ def test_the_same_seed_gives_the_same_bits(name: str, solver: str) -> None:
     assert not np.array_equal(other.components_, model.components_)
 
 
+@pytest.mark.parametrize("solver", ["vr", "smm", "sgd"])
+def test_the_seed_chooses_the_batches_too(solver: str) -> None:
+    start = fitted("nmf", "batch").components_
+    one, other = (make("nmf", solver=solver, init=start, random_state=seed).fit(X) for seed in (0, 1))
+    assert not np.array_equal(one.components_, other.components_)
+
+
 @every_estimator
 def test_a_generator_as_seed_moves_on(name: str) -> None:
     generator = np.random.RandomState(0)

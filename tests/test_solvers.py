@@ -18,6 +18,7 @@ from vrmf.loop import MaxEpochs, Stationary, iterate, run
 from vrmf.problem import Problem
 from vrmf.solvers import SGD, SMM, SOLVERS, VR, AbstractSolver, Batch, State
 from vrmf.solvers.base import paper_batch_size, paper_inner_steps
+from vrmf.solvers.smm import SMMState
 from vrmf.solvers.surrogate import by_atoms, by_gradient, by_rotation, minimise_surrogate
 from vrmf.solvers.vr import VRState
 from vrmf.sources import AbstractSource, ArraySource
@@ -364,7 +365,7 @@ def test_smm_accumulates_the_sums_of_all_batches_whatever_their_sizes() -> None:
         gram = gram + problem.stats(state.D, EXACT).gram
         state = solver.absorb(problem, state, epoch_rows=100)
         count += size
-    assert state.gram is not None
+    assert isinstance(state, SMMState) and state.gram is not None
     np.testing.assert_allclose(state.gram, gram, atol=1e-10)
     assert state.weight == count
 

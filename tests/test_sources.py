@@ -55,5 +55,6 @@ def test_a_source_is_its_own_source_and_threads_are_counted() -> None:
     assert as_source(source) is source
     assert thread_count(None) == thread_count(-1) >= 1
     assert thread_count(3) == 3
-    with pytest.raises(ValueError, match=r"`n_jobs` is 0\. Use a whole number of at least 1"):
+    assert thread_count(-2) == max(1, thread_count(None) - 1)
+    with pytest.raises(ValueError, match=r"`n_jobs` is 0\. Use a number of threads, or None"):
         thread_count(0)

@@ -105,12 +105,14 @@ def as_source(X: Any, n_jobs: int | None = None, mean: Array | None = None) -> A
 
 
 def thread_count(n_jobs: int | None) -> int:
-    """Return how many threads ``n_jobs`` means: None and -1 take all cores of this process."""
-    if n_jobs is None or n_jobs == -1:
-        if hasattr(os, "sched_getaffinity"):
-            return len(os.sched_getaffinity(0))
-        return os.cpu_count() or 1
-    return whole_number("n_jobs", n_jobs, low=1)
+    """Return how many threads ``n_jobs`` means: None and -1 are all cores, -2 all but one, and so on."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if n_jobs is None:
+        return cores
+    if n_jobs == 0:
+        raise ValueError("`n_jobs` is 0. Use a number of threads, or None or -1 for all cores.")
+    n_jobs = whole_number("n_jobs", n_jobs, low=-(10**9))
+    return n_jobs if n_jobs > 0 else max(1, cores + 1 + n_jobs)
 
 
 @functools.cache

@@ -35,9 +35,8 @@ from vrmf.loop import (
     until_stopped,
 )
 from vrmf.problem import Measurement, Problem, atoms_from_rows
-from vrmf.solvers import SGD, SMM, SOLVERS, AbstractSolver
+from vrmf.solvers import SMM, SOLVERS, AbstractSolver, AbstractStreamSolver
 from vrmf.solvers.base import rises
-from vrmf.solvers.sgd import SGDState
 from vrmf.solvers.smm import SMMState
 from vrmf.sources import AbstractSource, as_source, single_threaded_blas
 from vrmf.stats import Stats
@@ -75,7 +74,7 @@ class AbstractFactorizer(NestedParameters, Inference, ClassNamePrefixFeaturesOut
     random_state : int, RandomState instance or None
         The same value gives the same bits, whatever the number of threads.
     n_jobs : int or None
-        Threads; None and -1 take all cores.
+        Threads; None and -1 take all cores, -2 all but one.
     verbose : int
         If positive, print a line for every so many epochs.
     warm_start : bool
@@ -164,15 +163,15 @@ class AbstractFactorizer(NestedParameters, Inference, ClassNamePrefixFeaturesOut
             )
         source = self._source(X if first else X.astype(self._stream.D.dtype, copy=False))
         chosen = self._solver()
-        solver = chosen if isinstance(chosen, SMM | SGD) else SMM()
+        solver = chosen if isinstance(chosen, AbstractStreamSolver) else SMM()
         if first:
             problem, D, seed, self._stream_weights = self._start(source, whole=False)
-            self._stream: Any = SMMState(D=D, seed=seed)
+            self._stream: Any = solver.start(D, seed)
             self.n_samples_seen_ = 0
             self.history_ = History().as_columns()
-        wanted = SMMState if isinstance(solver, SMM) else SGDState
-        if not isinstance(self._stream, wanted):
-            self._stream = wanted(D=self._stream.D, seed=self._stream.seed)
+        fresh = solver.start(self._stream.D, self._stream.seed)
+        if type(self._stream) is not type(fresh):  # the solver is another than before
+            self._stream = fresh
         self.n_samples_seen_ += source.n_samples
         self.formulation_ = self._formulation(self.n_samples_seen_, self._stream_weights)
         problem = Problem(self.formulation_, source)

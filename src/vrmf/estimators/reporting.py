@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from vrmf.estimators.inference import EXACT
 from vrmf.loop import History, Iterate, Reason
 from vrmf.problem import Measurement, Problem
-from vrmf.solvers import SGD, SMM, AbstractSolver
+from vrmf.solvers import AbstractSolver, AbstractStreamSolver
 from vrmf.stats import Stats
 
 
@@ -65,7 +65,7 @@ def warn_of_outcome(name: str, solver: AbstractSolver, reason: Reason, stats: St
         )
     if not reason.converged and (tol > 0 or not reason.is_budget):
         advice = " Increase the budget or `tol`." if reason.is_budget else ""
-        if reason.is_budget and isinstance(solver, SMM | SGD):
+        if reason.is_budget and isinstance(solver, AbstractStreamSolver):
             advice = (
                 " SMM and SGD measure stationarity only if `record_every` is set; tol=0 asks for the "
                 "whole budget and does not warn."

@@ -8,7 +8,7 @@
 """
 
 from vrmf.coding import Coder
-from vrmf.solvers.base import AbstractSolver, State
+from vrmf.solvers.base import AbstractSolver, AbstractStreamSolver, State
 from vrmf.solvers.batch import Batch
 from vrmf.solvers.sgd import SGD
 from vrmf.solvers.smm import SMM
@@ -17,4 +17,14 @@ from vrmf.solvers.vr import VR
 #: The solvers by the names that estimators and the command line accept.
 SOLVERS: dict[str, type[AbstractSolver]] = {"vr": VR, "smm": SMM, "sgd": SGD, "batch": Batch}
 
-__all__ = ["SGD", "SMM", "SOLVERS", "VR", "AbstractSolver", "Batch", "Coder", "State"]
+__all__ = [
+    "SGD",
+    "SMM",
+    "SOLVERS",
+    "VR",
+    "AbstractSolver",
+    "AbstractStreamSolver",
+    "Batch",
+    "Coder",
+    "State",
+]

@@ -50,6 +50,40 @@ class AbstractSolver(ABC):
         """Return a dictionary to report if the answer is worse, with its objective, or None."""
 
 
+class AbstractStreamSolver(AbstractSolver):
+    """A solver that learns from one mini-batch after another, and so from streams as well."""
+
+    batch_size: int | str
+
+    @abstractmethod
+    def start(self, D: Array, seed: int) -> State:
+        """Return the state before the first mini-batch."""
+
+    @abstractmethod
+    def absorb(
+        self, problem: Problem, state: State, rows: Array | None = None, *, epoch_rows: int
+    ) -> State:
+        """Take one step with the given rows of the problem's source, or all of them.
+
+        ``epoch_rows`` is the number of rows that count as an epoch.
+        """
+
+    def init(self, problem: Problem, D: Array, seed: int) -> State:
+        checked_batch_size(self.batch_size, problem.n_samples)
+        return self.start(D, seed)
+
+    def step(self, problem: Problem, state: State) -> State:
+        batch_size = checked_batch_size(self.batch_size, problem.n_samples)
+        rows = problem.sample(batch_size, state.seed, state.step)
+        return self.absorb(problem, state, rows, epoch_rows=problem.n_samples)
+
+    def answer(self, state: State) -> Array:
+        return state.D
+
+    def fallback(self, state: State) -> None:
+        return None
+
+
 def checked_batch_size(batch_size: int | str, n_samples: int) -> int:
     """Return the size of mini-batches for n rows.
 

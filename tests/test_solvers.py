@@ -14,15 +14,18 @@ import pytest
 
 from tables import FORMULATIONS, generator
 from vrmf.coding import Coder
+from vrmf.formulations import Formulation
 from vrmf.loop import MaxEpochs, Stationary, iterate, run
-from vrmf.problem import Problem
+from vrmf.problem import Problem, reseed
 from vrmf.solvers import SGD, SMM, SOLVERS, VR, AbstractSolver, Batch, State
 from vrmf.solvers.base import paper_batch_size, paper_inner_steps
 from vrmf.solvers.smm import SMMState
 from vrmf.solvers.surrogate import by_atoms, by_gradient, by_rotation, minimise_surrogate
 from vrmf.solvers.vr import VRState
 from vrmf.sources import AbstractSource, ArraySource
+from vrmf.stats import WorstRows
 from vrmf.terms import (
+    L1,
     AbstractRowTerm,
     AbstractTerm,
     Free,
@@ -202,6 +205,40 @@ def test_a_step_that_is_too_long_is_taken_back(name: str) -> None:
         assert last.objective < outcome.history.objective[0]
 
 
+def with_dead_atoms(dictionary: AbstractTerm) -> tuple[Problem, Array]:
+    """Return a problem that starts with two atoms which no code uses: they look away from all rows."""
+    X = np.abs(generator("dead").normal(size=(60, 6)))
+    X[:, 4:] = 0.0
+    D = np.abs(generator("atoms").normal(size=(5, 6)))
+    D[:3, 4:], D[3:, :4] = 0.0, 0.0
+    D[3:, 4:] = np.eye(2)
+    D /= D.sum(axis=1, keepdims=True)
+    return Problem(Formulation(dictionary, L1(0.02) + NonNegative()), ArraySource(X)), D
+
+
+@pytest.mark.parametrize("kind", [VR, Batch])
+@pytest.mark.parametrize(
+    "dictionary",
+    [Ridge(0.5), Sum((Quadratic(chain_laplacian(6), 20.0), Simplex()), iterative=True), Simplex()],
+    ids=["ridge", "smooth", "simplex"],
+)
+def test_new_atoms_do_not_stop_the_descent(dictionary: AbstractTerm, kind: type[VR] | type[Batch]) -> None:
+    problem, D = with_dead_atoms(dictionary)
+    ends = []
+    for renew in (True, False):
+        outcome = run(kind(reseed=renew), problem, D, seed=0, rules=[MaxEpochs(40)])
+        ends.append(problem.measure(problem.stats(outcome.iterate.D, EXACT), outcome.iterate.D).objective)
+    assert ends[0] <= 1.02 * ends[1]
+
+
+def test_a_dead_atom_never_becomes_the_copy_of_another() -> None:
+    problem, D = with_dead_atoms(Simplex())
+    worst = problem.stats(D, EXACT).worst
+    doubled = WorstRows.among(np.repeat(worst.scores, 2), np.repeat(worst.rows, 2, axis=0))
+    fresh = reseed(problem.formulation, D, np.array([False] * 3 + [True] * 2), doubled)
+    assert np.max(np.abs(fresh[3] - fresh[4])) > 1e-3
+
+
 # ------------------------------------------------------------------ Algorithm 1 to the letter
 
 
@@ -212,7 +249,7 @@ def test_the_papers_batch_size_and_epoch_length() -> None:
     assert VR().epoch_shape(50) == (5, 10)
 
 
-def test_the_literal_step_is_constant_and_nothing_is_reseeded() -> None:
+def test_the_literal_step_is_constant() -> None:
     problem, D = problem_of("P1")
     moments = [s for s in states(VR(literal=True), problem, D, 9)[1:] if isinstance(s, VRState)]
     assert len({s.step_size for s in moments}) == 1

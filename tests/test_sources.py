@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info
 
 from tables import generator
-from vrmf.sources import BLOCK_BYTES, BLOCK_ROWS, ArraySource, as_source, thread_count
+from vrmf.sources import BLOCK_BYTES, BLOCK_ROWS, ArraySource, as_source, single_threaded_blas, thread_count
 
 X = generator("sources").normal(size=(3 * BLOCK_ROWS + 5, 4))
 
@@ -58,3 +61,25 @@ def test_a_source_is_its_own_source_and_threads_are_counted() -> None:
     assert thread_count(-2) == max(1, thread_count(None) - 1)
     with pytest.raises(ValueError, match=r"`n_jobs` is 0\. Use a number of threads, or None"):
         thread_count(0)
+
+
+def test_the_limit_on_blas_holds_until_the_last_holder_leaves() -> None:
+    def threads() -> list[int]:
+        ours = [pool for pool in threadpool_info() if pool["user_api"] == "blas"]
+        return [pool["num_threads"] for pool in ours if "numpy.libs" in pool["filepath"]]
+
+    def work() -> None:
+        for _ in range(20):
+            with single_threaded_blas():
+                pass
+
+    before = threads()
+    with single_threaded_blas():
+        limited = threads()
+        workers = [threading.Thread(target=work) for _ in range(4)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+        assert threads() == limited and set(limited) <= {1}
+    assert threads() == before

@@ -157,3 +157,35 @@ def test_a_header_that_promises_more_than_there_is_allocates_nothing(tmp_path: P
             archive.writestr(member, data)
     with pytest.raises(ValueError):
         vrmf.load(path)
+
+
+def test_indices_outside_of_a_sparse_matrix_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "m"
+    vrmf.save(fitted("smooth-dictionary-learning"), path)
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    for name in members:
+        if name.endswith("indices.npy"):
+            header, entries = members[name][:128], np.frombuffer(members[name][128:], dtype=np.int32)
+            members[name] = header + np.full_like(entries, 2**28).tobytes()
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
+    with pytest.raises(ValueError, match="ind"):
+        vrmf.load(path)
+
+
+def test_deep_nesting_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "m"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("manifest.json", b"[" * 100_000)
+    with pytest.raises(ValueError, match="is not a model file of vrmf"):
+        vrmf.load(path)
+
+
+def test_groups_of_unequal_length_in_an_array_come_back(tmp_path: Path) -> None:
+    groups = np.empty(2, dtype=object)
+    groups[:] = [[0, 1], [2]]
+    vrmf.save(vrmf.GroupDictionaryLearning(3, groups=groups), tmp_path / "m")
+    same: Any = vrmf.load(tmp_path / "m")
+    assert same.groups == [[0, 1], [2]]

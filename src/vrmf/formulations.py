@@ -140,7 +140,7 @@ class Formulation:
             count=len(X),
             used=np.count_nonzero(H, axis=0),
             noise=float(np.sum(squares * code_squares)),
-            sensitivity=float(np.sum(error_scale(X, atoms, envelope) * reaction)),
+            sensitivity=float(np.sum(error_scale(atoms, envelope) * reaction)),
             code_error=float(np.max(codes.error, initial=0.0)),
             unfinished=int(np.sum(~codes.finished)),
             iterations=int(np.sum(codes.iterations)),

@@ -40,7 +40,7 @@ def initial_dictionary(
             f"`init` is {init!r}. Use one of {', '.join(map(repr, NAMES))}, or an array of shape "
             f"({n_components}, {source.n_features})."
         )
-    rng = np.random.default_rng([seed, 0x1217])
+    rng = np.random.default_rng([seed, 0, 2])  # (seed, step) belongs to the mini-batches
     if init == "ones":
         warnings.warn(
             "With init='ones' all atoms are equal, and they stay equal wherever equal atoms get "

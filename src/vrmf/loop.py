@@ -67,16 +67,17 @@ class History:
     def add(self, iterate: Iterate, own: Measurement | None = None) -> None:
         """Add an iterate, and what its step learned of the one before; ``own`` is of its own."""
         if iterate.state.measured is not None and self.step:
-            self._note(iterate.state.measured)
+            self.note(iterate.state.measured)
         self.step.append(iterate.step)
         self.passes.append(iterate.passes)
         self.seconds.append(iterate.seconds)
         for column in (self.objective, self.stationarity, self.own_stationarity):
             column.append(math.nan)
         if own is not None:
-            self._note(own)
+            self.note(own)
 
-    def _note(self, measured: Measurement) -> None:
+    def note(self, measured: Measurement) -> None:
+        """Write down what is known of the newest iterate."""
         self.objective[-1], self.stationarity[-1] = measured.objective, measured.stationarity
         self.own_stationarity[-1] = measured.own_stationarity
         self.last = measured

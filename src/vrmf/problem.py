@@ -154,17 +154,23 @@ def atoms_from_rows(formulation: Formulation, rows: Array, norm: float = 1.0) ->
 def reseed(formulation: Formulation, D: Array, dead: Array, worst: WorstRows) -> Array:
     """Replace dead atoms (a mask) by rows that are explained worst, as far as these go.
 
-    No code uses a dead atom, so no loss can rise by it. New atoms are as long as the live ones
-    where the dictionary does not fix their length.
+    No code uses a dead atom, so no loss can rise by it (a penalty on the dictionary may). New atoms
+    are as long as the live ones where the dictionary does not fix their length.
     """
-    nonzero = np.flatnonzero(np.any(worst.rows != 0, axis=1))
-    places = np.flatnonzero(dead)[: len(nonzero)]
-    if len(places) == 0 or not formulation.reseeds:
+    places = np.flatnonzero(dead)
+    if len(places) == 0 or len(worst.rows) == 0 or not formulation.reseeds:
+        return D
+    # A row may be among the worst twice; equal atoms would stay equal.
+    distinct = np.sort(np.unique(worst.rows, axis=0, return_index=True)[1])
+    rows = worst.rows[distinct]
+    rows = rows[np.any(rows != 0, axis=1)][: len(places)]
+    places = places[: len(rows)]
+    if len(places) == 0:
         return D
     alive = row_norms(D[~dead])
     norm = float(np.mean(alive)) if np.any(alive > 0) else 1.0
     D = D.copy()
-    D[places] = atoms_from_rows(formulation, worst.rows[nonzero[: len(places)]], norm)
+    D[places] = atoms_from_rows(formulation, rows, norm)
     return feasible(formulation, D)
 
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 import functools
 import operator
 import os
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -115,11 +116,35 @@ def thread_count(n_jobs: int | None) -> int:
     return n_jobs if n_jobs > 0 else max(1, cores + 1 + n_jobs)
 
 
+class _SingleThreadedBLAS:
+    """A limit on the threads of BLAS that several threads may hold: the last one to leave lifts it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._holders = 0
+        self._limit: Any = None
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._holders == 0:
+                self._limit = _controller().limit(limits=1, user_api="blas")
+            self._holders += 1
+
+    def __exit__(self, *error: object) -> None:
+        with self._lock:
+            self._holders -= 1
+            if self._holders == 0:
+                self._limit.restore_original_limits()
+
+
 @functools.cache
 def _controller() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-def single_threaded_blas() -> AbstractContextManager[Any]:
+_SINGLE_THREADED_BLAS = _SingleThreadedBLAS()
+
+
+def single_threaded_blas() -> AbstractContextManager[None]:
     """Return a context in which BLAS uses one thread, so that bits repeat and threads don't fight."""
-    return _controller().limit(limits=1, user_api="blas")
+    return _SINGLE_THREADED_BLAS

@@ -54,6 +54,17 @@ _VALUES: tuple[type, ...] = (
     Usage,
     WorstRows,
 )
+#: What reading a damaged file may raise.
+_DAMAGE = (
+    zipfile.BadZipFile,
+    json.JSONDecodeError,
+    UnicodeDecodeError,
+    AttributeError,
+    KeyError,
+    OverflowError,
+    RecursionError,
+    TypeError,
+)
 _MODELS = {kind.__name__: kind for kind in ESTIMATORS.values()}
 
 
@@ -110,8 +121,17 @@ def load(path: str | os.PathLike[str], terms: Iterable[type] = ()) -> AbstractFa
             for name, value in reader.decode(manifest["attributes"]).items():
                 setattr(model, name, value)
             return model
-    except (zipfile.BadZipFile, KeyError, TypeError, json.JSONDecodeError, UnicodeDecodeError) as error:
+    except _DAMAGE as error:
         raise ValueError(f"{path} is not a model file of vrmf, or is damaged ({error}).") from error
+
+
+def _checked_csr(parts: tuple[Any, ...], shape: tuple[int, ...]) -> Any:
+    """Return a sparse matrix whose indices are inside of it; SciPy's own code would read beyond."""
+    if any(part.ndim != 1 or part.dtype.kind != "i" for part in parts[1:]):
+        raise TypeError("the indices of a sparse matrix are not whole numbers")
+    matrix = scipy.sparse.csr_array(parts, shape=shape)
+    matrix.check_format(full_check=True)
+    return matrix
 
 
 class _Writer:
@@ -151,8 +171,10 @@ class _Writer:
         )
 
     def _array(self, name: str, array: Any) -> dict[str, Any]:
+        if array.dtype.kind == "O" and all(isinstance(item, str) for item in array.flat):
+            return {"$": "names", "items": list(array)}
         if array.dtype.kind == "O":
-            return {"$": "names", "items": [str(item) for item in array]}
+            return self.encode(name, array.tolist())
         member = f"arrays/{len(self.arrays):03d}-{name}.npy"
         self.arrays[member] = array
         return {"$": "array", "member": member}
@@ -188,7 +210,7 @@ class _Reader:
             return self._array(node["member"])
         if kind == "csr":
             parts = tuple(self.decode(node[part]) for part in ("data", "indices", "indptr"))
-            return scipy.sparse.csr_array(parts, shape=tuple(node["shape"]))
+            return _checked_csr(parts, tuple(node["shape"]))
         if kind == "value":
             return self._value(node["type"], {k: self.decode(v) for k, v in node["fields"].items()})
         raise KeyError(f"unknown kind {kind!r}")

@@ -70,6 +70,7 @@ class DataSummary:
         """
         n, d = source.n_samples, source.n_features
         sums = source.reduce(_Sums.of)
+        _check_range(sums.largest_row, sums.largest_entry, source.dtype)
         sample = sample_rows(source, np.linspace(0, n - 1, min(n, SAMPLE_ROWS)).astype(np.int64))
         center = np.median(sample, axis=0)
         distances = np.abs(sample - center)
@@ -91,6 +92,18 @@ class DataSummary:
         reach = 5 * self.spread
         low, high = self.center - reach, self.center + reach
         return np.clip(rows, low, high).astype(rows.dtype, copy=False)
+
+
+def _check_range(largest_row: float, largest_entry: float, dtype: np.dtype[Any]) -> None:
+    """Raise if fourth powers of the data, which curvatures contain, leave the range of the dtype."""
+    limits = np.finfo(dtype)
+    low, high = float(limits.tiny) ** 0.25, float(limits.max) ** 0.25
+    if largest_row > high or 0 < largest_entry < low:
+        size = largest_row if largest_row > high else largest_entry
+        raise ValueError(
+            f"The data are of size {size:.1e}. In {np.dtype(dtype).name} use sizes between {low:.1e} "
+            f"and {high:.1e}: rescale X."
+        )
 
 
 def sample_rows(source: AbstractSource, rows: Array) -> Array:

@@ -60,7 +60,8 @@ class Codes:
         return cls(H, np.zeros(n), np.zeros(n, dtype=np.int64), np.ones(n, dtype=bool))
 
 
-def error_scale(X: Array, atoms: Atoms, envelope: Array) -> Array:
+def error_scale(atoms: Atoms, envelope: Array) -> Array:
     """Return the unit in which the error of each row's code is told, never 0."""
-    scale = np.sqrt(np.einsum("ij,ij->i", envelope, envelope) * atoms.squared_norm)
+    squares = np.einsum("ij,ij->i", envelope, envelope, dtype=np.float64)
+    scale = np.sqrt(squares) * atoms.squared_norm**0.5
     return np.where(scale > 0, scale, 1)

@@ -24,5 +24,5 @@ def ridge_codes(X: Array, atoms: Atoms, weight: float) -> Codes:
     C = X @ atoms.D.T
     H = ((C @ vectors) * inverse) @ vectors.T
     gradient = H @ atoms.gram + weight * H - C
-    error = np.sqrt(np.einsum("ij,ij->i", gradient, gradient, dtype=np.float64)) / error_scale(X, atoms, X)
+    error = np.sqrt(np.einsum("ij,ij->i", gradient, gradient, dtype=np.float64)) / error_scale(atoms, X)
     return Codes(H, error, np.ones(len(X), dtype=np.int64), np.ones(len(X), dtype=bool))

@@ -49,7 +49,7 @@ def proximal_gradient_codes(
     lipschitz = atoms.squared_norm
     rounding = 16 * float(np.finfo(X.dtype).eps) * lipschitz
     data, gradient, envelope = _smooth_part(X, atoms, outliers)
-    scale = error_scale(X, atoms, envelope)
+    scale = error_scale(atoms, envelope)
     H = np.zeros((n, k), dtype=X.dtype) if start is None else start.astype(X.dtype)
     error, iterations = np.full(n, np.inf), np.zeros(n, dtype=np.int64)
     solved = np.zeros(n, dtype=bool)

@@ -78,7 +78,8 @@ class AbstractFactorizer(NestedParameters, Inference, ClassNamePrefixFeaturesOut
     verbose : int
         If positive, print a line for every so many epochs.
     warm_start : bool
-        Whether ``fit`` starts from the dictionary of the last one.
+        Whether ``fit`` starts from the dictionary of the last one. ``tol`` is then relative to the
+        stationarity of that dictionary.
     center : bool
         Whether to subtract the mean of each feature.
     record_every : int or None
@@ -156,10 +157,15 @@ class AbstractFactorizer(NestedParameters, Inference, ClassNamePrefixFeaturesOut
         self._check_parameters()
         first = not hasattr(self, "_stream")
         X = self._validated(X, reset=first and not hasattr(self, "components_"))
-        if self.center:
+        if self.center or hasattr(self, "mean_"):
             raise ValueError(
-                "`center` is True, but the mean of a stream is not known in advance. "
-                "Use center=False and subtract it yourself."
+                f"`center` {'is' if self.center else 'was'} True, but the mean of a stream is not known "
+                "in advance. Use center=False and subtract it yourself."
+            )
+        if not first and len(self._stream.D) != self.n_components:
+            raise ValueError(
+                f"`n_components` is {self.n_components}, but this model has {len(self._stream.D)} "
+                "atoms. Use a new model to change it."
             )
         source = self._source(X if first else X.astype(self._stream.D.dtype, copy=False))
         chosen = self._solver()
@@ -204,6 +210,8 @@ class AbstractFactorizer(NestedParameters, Inference, ClassNamePrefixFeaturesOut
         with single_threaded_blas():
             stats = problem.stats(D, EXACT, keep=codes)
             measured = problem.measure(stats, D)
+            if outcome.iterate.step == outcome.history.step[-1]:
+                outcome.history.note(measured)
             known = solver.fallback(outcome.iterate.state)
             if known is not None and rises(measured.objective, known[1], D.dtype):
                 D = oriented(known[0]) if problem.formulation.rotates else known[0]
@@ -269,11 +277,7 @@ class AbstractFactorizer(NestedParameters, Inference, ClassNamePrefixFeaturesOut
         self.n_passes_ = last.passes
         self.n_samples_seen_ = problem.n_samples
         self.stop_reason_ = outcome.reason.text
-        history = outcome.history
-        if last.step == history.step[-1]:
-            history.objective[-1] = measured.objective
-            history.stationarity[-1] = measured.stationarity
-        self.history_ = history.as_columns()
+        self.history_ = outcome.history.as_columns()
 
     # Checks and small parts --------------------------------------------------------------------
 
@@ -316,7 +320,9 @@ class AbstractFactorizer(NestedParameters, Inference, ClassNamePrefixFeaturesOut
         return X
 
     def _source(self, X: Array) -> AbstractSource:
-        return as_source(X, self.n_jobs, np.mean(X, axis=0) if self.center else None)
+        return as_source(
+            X, self.n_jobs, np.mean(X, axis=0, dtype=np.float64).astype(X.dtype) if self.center else None
+        )
 
     def _rules(self) -> list[Rule]:
         rules: list[Rule] = [Stationary(float(self.tol)), MaxEpochs(int(self.max_iter))]

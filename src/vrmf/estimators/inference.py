@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,10 @@ class Inference(TransformerMixin):
     solver_: AbstractSolver
     mean_: Array
     n_jobs: int | None
+
+    @abstractmethod
+    def _checked_sign(self, X: Array) -> Array:
+        """Return the rows, or raise if they must not be negative and are."""
 
     def transform(self, X: Any) -> Array:
         """Return the codes of the rows of ``X``, shape (n, k): the same problem that ``fit`` solved."""
@@ -88,7 +93,7 @@ class Inference(TransformerMixin):
 
     def _new_rows(self, X: Any) -> AbstractSource:
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
+        X = self._checked_sign(validate_data(self, X, reset=False, dtype=[np.float64, np.float32]))
         return as_source(X, self.n_jobs, self._mean(X.dtype))
 
     def _mean(self, dtype: Any) -> Array | None:

@@ -70,16 +70,19 @@ class RobustPCA(AbstractFactorizer):
     outlier_alpha: Any = "auto"
 
     def _weights(self, source: AbstractSource, summary: DataSummary, seed: int) -> Weights:
-        n, d = summary.n_samples, summary.n_features
+        d = summary.n_features
         outlier_alpha = _outlier_weight(self.outlier_alpha, summary)
-        auto = 0.5 * max(n, d) ** 0.5 * outlier_alpha
         return {
-            "alpha": chosen_weight("alpha", self.alpha, auto=auto, paper=d**-0.5),
+            "alpha": chosen_weight("alpha", self.alpha, auto=0.5 * outlier_alpha, paper=d**-0.5),
             "outlier_alpha": outlier_alpha,
+            "features": d if self.alpha == "auto" else None,
         }
 
     def _formulation(self, n_samples: int, weights: Weights) -> Formulation:
-        return formulations.robust_pca(n_samples=n_samples, **weights)
+        alpha, d = weights["alpha"], weights["features"]
+        if d is not None:
+            alpha = alpha * max(n_samples, d) ** 0.5
+        return formulations.robust_pca(alpha, weights["outlier_alpha"], n_samples)
 
     def _start_rows(self, formulation: Formulation, rows: Array, n_samples: int, weights: Weights) -> Array:
         # At a minimum ‖D‖² = Σ‖h‖², so atoms are about n^¼ times the root of a row's size.
@@ -116,15 +119,19 @@ class MaxNormDecomposition(AbstractFactorizer):
     ridge: float = 0.0
 
     def _weights(self, source: AbstractSource, summary: DataSummary, seed: int) -> Weights:
-        n, d = summary.n_samples, summary.n_features
+        d = summary.n_features
         return {
-            "alpha": chosen_weight("alpha", self.alpha, auto=0.01 * n * d**0.5, paper=d**-0.5),
+            "alpha": chosen_weight("alpha", self.alpha, auto=0.01 * d**0.5, paper=d**-0.5),
             "outlier_alpha": _outlier_weight(self.outlier_alpha, summary),
             "ridge": real_number("ridge", self.ridge, low=0),
+            "per_sample": self.alpha == "auto",
         }
 
     def _formulation(self, n_samples: int, weights: Weights) -> Formulation:
-        return formulations.max_norm_decomposition(n_samples=n_samples, **weights)
+        alpha = weights["alpha"] * (n_samples if weights["per_sample"] else 1)
+        return formulations.max_norm_decomposition(
+            alpha, weights["outlier_alpha"], n_samples, weights["ridge"]
+        )
 
     def _start_rows(self, formulation: Formulation, rows: Array, n_samples: int, weights: Weights) -> Array:
         return 2 * rows  # codes in the unit ball must be able to reach the data
@@ -147,7 +154,7 @@ class LowRankRepresentation(AbstractFactorizer):
         Y. None takes 10 · n_components rows of the data at random (all, if there are fewer): enough
         to span a subspace of k dimensions with room for outlying rows, and cheap to factorise.
     dictionary_alpha : float, "auto" or "paper"
-        λ₃. ``"auto"`` is 10 over the mean squared norm of the basis's rows, times p / min(p, d).
+        λ₃. ``"auto"`` is 10 over the mean squared norm of the basis's rows, times min(p, d) / p.
     basis_map, residual_map : arrays of shape (d, d), or None
         For experts, A and B of the paper: then Q = A YᵀY Aᵀ + λ₃ BᵀB. A singular Q leaves D unbounded.
 
@@ -167,7 +174,7 @@ class LowRankRepresentation(AbstractFactorizer):
     residual_map: Any = None
 
     def _weights(self, source: AbstractSource, summary: DataSummary, seed: int) -> Weights:
-        n, d = summary.n_samples, summary.n_features
+        d = summary.n_features
         basis = self._rows(source, seed)
         energy = float(np.sum(np.square(basis, dtype=np.float64))) or 1.0
         dictionary_alpha = chosen_weight(
@@ -178,9 +185,10 @@ class LowRankRepresentation(AbstractFactorizer):
         )
         outlier_alpha = _outlier_weight(self.outlier_alpha, summary)
         typical = 1 / (1 / dictionary_alpha + energy / min(basis.shape))
-        auto = 0.25 * n**2 * outlier_alpha**2 * max(1.0, d / n) / typical
+        auto = 0.25 * outlier_alpha**2 / typical
         return {
             "alpha": chosen_weight("alpha", self.alpha, auto=auto, paper=d**-0.5),
+            "per_sample": self.alpha == "auto",
             "outlier_alpha": outlier_alpha,
             "basis": basis,
             "dictionary_alpha": dictionary_alpha,
@@ -190,7 +198,7 @@ class LowRankRepresentation(AbstractFactorizer):
         d = source.n_features
         if self.basis is None:
             p = min(source.n_samples, 10 * self.n_components)
-            chosen = np.random.default_rng([seed, 7]).choice(source.n_samples, p, replace=False)
+            chosen = np.random.default_rng([seed, 0, 3]).choice(source.n_samples, p, replace=False)
             return sample_rows(source, np.sort(chosen))
         basis = _matrix("basis", self.basis)
         if basis.ndim != 2 or basis.shape[1] != d or len(basis) == 0:
@@ -200,12 +208,14 @@ class LowRankRepresentation(AbstractFactorizer):
     def _formulation(self, n_samples: int, weights: Weights) -> Formulation:
         basis, strength = weights["basis"], weights["dictionary_alpha"]
         penalty: Any
-        if self.basis_map is None and self.residual_map is None:
+        if (self.basis_map is None) != (self.residual_map is None):
+            raise ValueError("Only one of `basis_map` and `residual_map` is given. Use both or none.")
+        if self.basis_map is None:
             penalty = formulations.basis_penalty(basis, strength, n_samples)
         else:
             d = basis.shape[1]
             maps = [
-                np.eye(d) if given is None else _matrix(name, given)
+                _matrix(name, given)
                 for name, given in (("basis_map", self.basis_map), ("residual_map", self.residual_map))
             ]
             for name, given in zip(("basis_map", "residual_map"), maps, strict=True):
@@ -220,12 +230,17 @@ class LowRankRepresentation(AbstractFactorizer):
                     UserWarning,
                     stacklevel=5,
                 )
-        return formulations.low_rank_representation(weights["alpha"], weights["outlier_alpha"], penalty)
+        alpha = self._alpha(n_samples, weights)
+        return formulations.low_rank_representation(alpha, weights["outlier_alpha"], penalty)
+
+    def _alpha(self, n_samples: int, weights: Weights) -> float:
+        growth = n_samples * max(n_samples, weights["basis"].shape[1]) if weights["per_sample"] else 1
+        return float(weights["alpha"] * growth)
 
     def _start_rows(self, formulation: Formulation, rows: Array, n_samples: int, weights: Weights) -> Array:
         # The size at which the penalties of the atoms and of codes of size 1/size are in balance.
         cost = 2 * formulation.dictionary.value(rows)
-        return rows * (weights["alpha"] / cost if cost > 0 else 1.0) ** 0.25
+        return rows * (self._alpha(n_samples, weights) / cost if cost > 0 else 1.0) ** 0.25
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

@@ -21,6 +21,8 @@ class BatchState(State):
     objective: float = np.inf  #: f there
     momentum: float = 1.0  #: Nesterov's t
     shrink: float = 1.0  #: what step-backs have left of a given step
+    reseeded: bool = False  #: whether the last step ended with new atoms
+    may_reseed: bool = True  #: until new atoms raise the objective, as a penalty on them may
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,7 @@ class Batch(AbstractSolver):
             measured=measured,
         )
         if rises(measured.objective, state.objective, state.D.dtype):
+            state = replace(state, may_reseed=state.may_reseed and not state.reseeded)
             if state.momentum > 1 and state.point is not None:
                 return replace(state, D=state.point, momentum=1.0)
             if self.step_size != "auto" and state.start is not None:
@@ -74,7 +77,8 @@ class Batch(AbstractSolver):
         eta = automatic if self.step_size == "auto" else float(self.step_size) * state.shrink
         P = problem.prox_step(state.D, stats.gradient, eta)
         dead = stats.used == 0
-        if self.reseed and np.any(dead):
+        kept = P
+        if self.reseed and state.may_reseed and np.any(dead):
             P = reseed(problem.formulation, P, dead, stats.worst)
         D, momentum = P, 1.0
         if self.momentum and state.point is not None:
@@ -88,6 +92,7 @@ class Batch(AbstractSolver):
             start=state.D,
             objective=measured.objective,
             momentum=momentum,
+            reseeded=P is not kept,
         )
 
     def answer(self, state: State) -> Array:

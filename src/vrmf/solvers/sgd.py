@@ -35,8 +35,7 @@ class SGD(AbstractStreamSolver):
     batch_size : int or "auto"
         b. ``"auto"`` is 0.2 · n^⅔, but at least 64 or n/10.
     scale : float or "auto"
-        β. ``"auto"`` makes the first step 1/λ_max(A) of the first mini-batch, and no later step longer
-        than that of its own.
+        β. ``"auto"`` makes the first step 1/λ_max(A) of the first mini-batch; let that be a large one.
     offset : float or "auto"
         β′. ``"auto"`` is n, so that the step has halved after the first pass.
     reseed : bool
@@ -71,14 +70,12 @@ class SGD(AbstractStreamSolver):
             automatic = offset / stats.largest_curvature
             scale = automatic if self.scale == "auto" else float(self.scale)
         gamma = scale / (state.solved + offset)
-        if self.scale == "auto":  # the first mini-batch may say little of those to come
-            gamma = min(gamma, 1 / stats.largest_curvature)
         D = problem.prox_step(state.D, stats.gradient, gamma)
         solved = state.solved + stats.count
         epoch = solved // epoch_rows
-        usage: Usage | None = Usage.after(state.usage, stats)
-        if usage is not None and self.reseed and epoch > state.epoch:
-            D, usage = reseed(problem.formulation, D, usage.dead, usage.worst), None
+        usage = Usage.after(state.usage, stats)
+        if self.reseed and epoch > state.epoch:
+            D = reseed(problem.formulation, D, usage.dead, usage.worst)
         return replace(
             state,
             D=D,
@@ -87,5 +84,5 @@ class SGD(AbstractStreamSolver):
             solved=solved,
             scale=scale,
             offset=offset,
-            usage=usage,
+            usage=usage if epoch == state.epoch else None,
         )

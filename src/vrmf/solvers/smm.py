@@ -76,10 +76,10 @@ class SMM(AbstractStreamSolver):
         )
         solved = state.solved + stats.count
         epoch = solved // epoch_rows
-        usage: Usage | None = Usage.after(state.usage, stats)
-        if usage is not None and self.reseed and epoch > state.epoch:
+        usage = Usage.after(state.usage, stats)
+        if self.reseed and epoch > state.epoch:
             fresh = reseed(problem.formulation, D, usage.dead, usage.worst)
-            replaced, D, usage = np.any(fresh != D, axis=1), fresh, None
+            replaced, D = np.any(fresh != D, axis=1), fresh
             # The sums of a replaced atom speak of its predecessor.
             gram = np.where(replaced | replaced[:, None], 0, gram).astype(gram.dtype)
             cross = np.where(replaced[:, None], 0, cross).astype(cross.dtype)
@@ -92,5 +92,5 @@ class SMM(AbstractStreamSolver):
             gram=gram,
             cross=cross,
             weight=weight,
-            usage=usage,
+            usage=usage if epoch == state.epoch else None,
         )

@@ -61,10 +61,11 @@ def by_gradient(term: AbstractTerm, A: Array, B: Array, D: Array) -> Array:
     lipschitz = float(scipy.linalg.eigvalsh(A)[-1])
     if lipschitz <= 0:
         return D.copy()
+    accuracy = max(ACCURACY, 16 * float(np.finfo(D.dtype).eps))
     P, Y, t = D, D, 1.0
     for _ in range(MAX_ITERATIONS):
         previous, P = P, term.prox(Y - (A @ Y - B) / lipschitz, 1 / lipschitz)
-        if np.linalg.norm(P - Y) <= ACCURACY * np.linalg.norm(P):
+        if np.linalg.norm(P - Y) <= accuracy * np.linalg.norm(P):
             break
         t = 1.0 if np.sum((Y - P) * (P - previous)) > 0 else t
         faster = (1 + (1 + 4 * t * t) ** 0.5) / 2

@@ -61,6 +61,8 @@ class VRState(State):
     step_size: float = 0.0  #: η of this epoch
     shrink: float = 1.0  #: what step-backs have left of the step
     usage: Usage | None = None  #: of the atoms, in this epoch
+    reseeded: bool = False  #: whether the last epoch ended with new atoms
+    may_reseed: bool = True  #: until new atoms raise the objective, as a penalty on them may
     first_gradient: float = 0.0  #: ‖G₀‖ at the first anchor
     chosen: Array | None = None  #: Option I: an iterate drawn uniformly from all so far
 
@@ -150,7 +152,8 @@ class VR(AbstractSolver):
         D = problem.prox_step(state.D, V, eta)
         usage = Usage.after(state.usage, pair.current)
         last = state.inner + 1 == m
-        if last and self.reseed and not self.literal:
+        kept = D
+        if last and self.reseed and state.may_reseed and not self.literal:
             D = reseed(problem.formulation, D, usage.dead, usage.worst)
         return replace(
             state,
@@ -161,6 +164,7 @@ class VR(AbstractSolver):
             solved=state.solved + b * (2 if anchor.codes is None else 1),
             measured=measured,
             usage=usage,
+            reseeded=D is not kept,
             chosen=self._draw(state, D),
         )
 
@@ -171,7 +175,7 @@ class VR(AbstractSolver):
 
     def fallback(self, state: State) -> tuple[Array, float] | None:
         assert isinstance(state, VRState)
-        if self.literal or state.anchor is None:
+        if self.literal or self.option == "random" or state.anchor is None:
             return None
         return state.anchor.D, state.anchor.measured.objective
 
@@ -185,7 +189,9 @@ class VR(AbstractSolver):
         measured = problem.measure(stats, D)
         first = float(np.linalg.norm(stats.gradient)) if old is None else state.first_gradient
         if old and not self.literal and rises(measured.objective, old.measured.objective, D.dtype):
-            anchor, shrink = old, state.shrink / 2
+            # Of new atoms and too long a step, suspect the atoms first.
+            anchor, shrink = old, state.shrink if state.reseeded else state.shrink / 2
+            state = replace(state, may_reseed=state.may_reseed and not state.reseeded)
         else:
             anchor, shrink = Anchor.of(D, stats, measured, codes), min(1.0, 1.5 * state.shrink)
         eta = shrink * self._step_size(state, anchor)

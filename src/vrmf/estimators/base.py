@@ -151,8 +151,8 @@ class AbstractFactorizer(NestedParameters, Inference, ClassNamePrefixFeaturesOut
         """Learn from one more batch of rows, of any size.
 
         A stream is no finite sum, so variance reduction and batch steps have no meaning here: with
-        those solvers the batch is taken by SMM, and ``solver_`` says so. Automatic weights are those
-        of the first batch; n inside ψ is the number of rows seen.
+        those solvers the batch is taken by SMM, and ``solver_`` says so. Automatic weights take
+        the scale of the first batch; n inside ψ and inside weights is the number of rows seen.
         """
         self._check_parameters()
         first = not hasattr(self, "_stream")

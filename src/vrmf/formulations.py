@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from vrmf.coding import Atoms, Coder, Codes
-from vrmf.coding.base import error_scale
+from vrmf.rows import row_squares
 from vrmf.stats import Stats, WorstRows
 from vrmf.terms import (
     L1,
@@ -108,45 +108,44 @@ class Formulation:
 
     def residual(self, X: Array, D: Array, H: Array) -> tuple[Array, Array | None]:
         """Return hD + r − x and r for each row, r being the best for the given codes, None if absent."""
-        E = X - H @ D
+        E = H @ D
         if not self.has_outliers:
-            return -E, None
+            E -= X
+            return E, None
+        np.subtract(X, E, out=E)
         R = self.outliers.prox(E, 1.0)
-        return R - E, R
+        np.subtract(R, E, out=E)
+        return E, R
 
     def losses(self, X: Array, D: Array, H: Array) -> Array:
         """Return ½‖x − hD − r‖² + φ(h) + ϕ(r) for each row, in double precision."""
-        return self._losses(*self.residual(X, D, H), H)
+        residual, R = self.residual(X, D, H)
+        return self._losses(row_squares(residual), R, H)
 
-    def _losses(self, residual: Array, R: Array | None, H: Array) -> Array:
-        fit = 0.5 * np.einsum("ij,ij->i", residual, residual, dtype=np.float64)
-        return fit + self.code.row_values(H) + (0 if R is None else self.outliers.row_values(R))
+    def _losses(self, squares: Array, R: Array | None, H: Array) -> Array:
+        return 0.5 * squares + self.code.row_values(H) + (0 if R is None else self.outliers.row_values(R))
 
     def stats(self, X: Array, atoms: Atoms, codes: Codes) -> Stats:
         """Return the sums over the rows of ``X``, for its codes at the given atoms."""
         D, H = atoms.D, codes.H
         residual, R = self.residual(X, D, H)
         gram, slope = H.T @ H, H.T @ residual
-        squares = np.einsum("ij,ij->i", residual, residual, dtype=np.float64)
-        code_squares = np.einsum("ij,ij->i", H, H, dtype=np.float64)
-        envelope = X if R is None else X - self.outliers.prox(X, 1.0)
-        reaction = np.sqrt(squares) + np.sqrt(code_squares * atoms.squared_norm)
+        squares, code_squares = row_squares(residual), row_squares(H)
+        reaction = np.sqrt(squares) + np.sqrt(code_squares) * atoms.norm
         return Stats(
             gram=gram,
             # Σ hᵀ(x − r) by its definition of slope: cheap, and exact where slope is small.
             cross=gram @ D - slope,
             slope=slope,
-            loss=float(np.sum(self._losses(residual, R, H))),
+            loss=float(np.sum(self._losses(squares, R, H))),
             count=len(X),
             used=np.count_nonzero(H, axis=0),
             noise=float(np.sum(squares * code_squares)),
-            sensitivity=float(np.sum(error_scale(atoms, envelope) * reaction)),
+            sensitivity=float(np.sum(codes.scale * reaction)),
             code_error=float(np.max(codes.error, initial=0.0)),
             unfinished=int(np.sum(~codes.finished)),
             iterations=int(np.sum(codes.iterations)),
-            worst=WorstRows.among(squares, X if R is None else X - R)
-            if self.reseeds
-            else WorstRows(squares[:0], X[:0]),
+            worst=WorstRows.among(squares, X, R) if self.reseeds else WorstRows(squares[:0], X[:0]),
         )
 
     def code_curvature(self, atoms: Atoms) -> float:

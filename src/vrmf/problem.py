@@ -181,7 +181,7 @@ def with_tolerance(coder: Coder, tol: float) -> Coder:
 
 def _prepared(D: Array) -> Atoms:
     atoms = Atoms(D)
-    _ = atoms.spectrum  # once here rather than once in each thread
+
     return atoms
 
 

@@ -88,10 +88,10 @@ class WorstRows:
     LIMIT = 8
 
     @classmethod
-    def among(cls, scores: Array, rows: Array) -> WorstRows:
-        """Pick the worst of the given rows."""
+    def among(cls, scores: Array, rows: Array, outliers: Array | None = None) -> WorstRows:
+        """Pick the worst of the given rows, and free them of their outliers."""
         order = np.argsort(-scores, kind="stable")[: cls.LIMIT]
-        return cls(scores[order], rows[order])
+        return cls(scores[order], rows[order] if outliers is None else rows[order] - outliers[order])
 
     def __add__(self, other: WorstRows) -> WorstRows:
         scores = np.concatenate([self.scores, other.scores])

@@ -6,7 +6,7 @@ proximal gradient method, which takes any terms.
 >>> import numpy as np
 >>> from vrmf.coding import Atoms, Coder
 >>> from vrmf.terms import L1, Absent
->>> codes = Coder(tol=1e-8).encode(np.array([[3.0, 0.5]]), Atoms(np.eye(2)), L1(1.0), Absent())
+>>> codes = Coder(tol=1e-12).encode(np.array([[3.0, 0.5]]), Atoms(np.eye(2)), L1(1.0), Absent())
 >>> codes.H
 array([[2., 0.]])
 """
@@ -19,9 +19,12 @@ from typing import Any
 import numpy as np
 
 from vrmf.checks import one_of, real_number, whole_number
+from vrmf.coding.alternating import alternating_codes
 from vrmf.coding.base import Atoms, Codes
 from vrmf.coding.closed_form import ridge_codes
 from vrmf.coding.gradient import proximal_gradient_codes
+from vrmf.coding.halves import half_of
+from vrmf.coding.splitting import plain_codes
 from vrmf.terms.base import AbstractRowTerm, Array
 from vrmf.terms.penalties import Free, Ridge
 from vrmf.terms.sets import Absent
@@ -66,15 +69,20 @@ class Coder:
         start: Array | None = None,
     ) -> Codes:
         """Return the codes of the rows of ``X``, from the codes ``start`` if given."""
+        tol = self.reachable_tol(X.dtype)
         if self.method == "auto" and isinstance(outliers, Absent):
             if isinstance(code, Ridge | Free):
                 return ridge_codes(X, atoms, code.weight if isinstance(code, Ridge) else 0.0)
+            return plain_codes(X, atoms, code, tol=tol, max_iter=self.max_iter, start=start)
+        half = half_of(code, atoms, self.max_iter) if self.method == "auto" else None
+        if half is not None:
+            return alternating_codes(X, atoms, half, outliers, tol=tol, max_iter=self.max_iter, start=start)
         return proximal_gradient_codes(
             X,
             atoms,
             code,
             outliers,
-            tol=self.reachable_tol(X.dtype),
+            tol=tol,
             max_iter=self.max_iter,
             start=start,
             momentum=self.method != "bsum",

@@ -2,37 +2,57 @@
 
 from __future__ import annotations
 
-import functools
-from dataclasses import dataclass
+import threading
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 import numpy as np
 import scipy.linalg
 
+from vrmf.rows import row_squares
 from vrmf.terms.base import Array
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
 class Atoms:
-    """A dictionary with what inner solvers derive from it, computed once for all rows."""
+    """A dictionary with what inner solvers derive from it, computed once for all rows and threads."""
 
     D: Array
+    _known: dict[Hashable, Any] = field(default_factory=dict, repr=False)
+    _lock: Any = field(default_factory=threading.RLock, repr=False)
 
-    @functools.cached_property
+    def once(self, key: Hashable, compute: Callable[[], T]) -> T:
+        """Return what ``compute`` gives, computed at the first call with this key."""
+        if key not in self._known:
+            with self._lock:
+                if key not in self._known:
+                    self._known[key] = compute()
+        value: T = self._known[key]
+        return value
+
+    @property
     def gram(self) -> Array:
         """D Dᵀ, shape (k, k)."""
-        return self.D @ self.D.T
+        return self.once("gram", lambda: self.D @ self.D.T)
 
-    @functools.cached_property
+    @property
     def spectrum(self) -> tuple[Array, Array]:
         """Eigenvalues (ascending) and eigenvectors of the Gram matrix."""
-        values, vectors = scipy.linalg.eigh(self.gram)
-        return values, vectors
+        return self.once("spectrum", lambda: scipy.linalg.eigh(self.gram))
 
     @property
     def squared_norm(self) -> float:
         """‖D‖₂², the Lipschitz constant of the code problem's gradient; 1 for a zero dictionary."""
         largest = float(self.spectrum[0][-1])
         return largest if largest > 0 else 1.0
+
+    @property
+    def norm(self) -> float:
+        """‖D‖₂ from below, at little cost: the unit in which errors are told; 1 for a zero dictionary."""
+        return self.once("norm", lambda: _norm_from_below(self.gram) ** 0.5 or 1.0)
 
     @property
     def smallest_curvature(self) -> float:
@@ -45,23 +65,37 @@ class Codes:
     """Codes of some rows, with what is known of their quality.
 
     ``error`` is a bound on the distance of 0 to the subdifferential of the code problem at each
-    code, divided by ‖x − prox(x)‖·‖D‖₂, the scale of its gradient at zero: 0 is exact.
+    code, divided by ‖x − prox(x)‖·‖D‖₂, the scale of its gradient at zero: 0 is exact. (‖D‖₂ is
+    estimated from below, so the error from above.)
     """
 
     H: Array
     error: Array
     iterations: Array
     finished: Array  #: whether the error is below the tolerance, or as small as rounding allows
+    scale: Array  #: the unit of the error, ‖x − prox(x)‖·‖D‖₂, or 1 where that is 0
 
     @classmethod
     def given(cls, H: Array) -> Codes:
         """Return codes that are known already, and cost nothing."""
         n = len(H)
-        return cls(H, np.zeros(n), np.zeros(n, dtype=np.int64), np.ones(n, dtype=bool))
+        return cls(H, np.zeros(n), np.zeros(n, dtype=np.int64), np.ones(n, dtype=bool), np.ones(n))
 
 
 def error_scale(atoms: Atoms, envelope: Array) -> Array:
     """Return the unit in which the error of each row's code is told, never 0."""
-    squares = np.einsum("ij,ij->i", envelope, envelope, dtype=np.float64)
-    scale = np.sqrt(squares) * atoms.squared_norm**0.5
+    scale = np.sqrt(row_squares(envelope)) * atoms.norm
     return np.where(scale > 0, scale, 1)
+
+
+def _norm_from_below(gram: Array, steps: int = 16) -> float:
+    """Return ‖v gram‖ for a unit v near the leading eigenvector, by the power method."""
+    diagonal = np.diagonal(gram)
+    largest = float(np.max(diagonal, initial=0.0))
+    if largest == 0:
+        return 0.0
+    scaled = gram / gram.dtype.type(largest)  # squares of its entries neither overflow nor vanish
+    v = scaled[int(np.argmax(diagonal))]
+    for _ in range(steps):
+        v = v / np.linalg.norm(v) @ scaled
+    return float(np.linalg.norm(v)) * largest

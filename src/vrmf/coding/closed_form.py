@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from vrmf.coding.base import Atoms, Codes, error_scale
+from vrmf.rows import row_squares
 from vrmf.terms.base import Array
 
 
@@ -24,5 +25,6 @@ def ridge_codes(X: Array, atoms: Atoms, weight: float) -> Codes:
     C = X @ atoms.D.T
     H = ((C @ vectors) * inverse) @ vectors.T
     gradient = H @ atoms.gram + weight * H - C
-    error = np.sqrt(np.einsum("ij,ij->i", gradient, gradient, dtype=np.float64)) / error_scale(atoms, X)
-    return Codes(H, error, np.ones(len(X), dtype=np.int64), np.ones(len(X), dtype=bool))
+    scale = error_scale(atoms, X)
+    error = np.sqrt(row_squares(gradient)) / scale
+    return Codes(H, error, np.ones(len(X), dtype=np.int64), np.ones(len(X), dtype=bool), scale)

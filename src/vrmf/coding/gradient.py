@@ -78,7 +78,7 @@ def proximal_gradient_codes(
             Y, t = P + ((t - 1) / faster) * (P - previous), faster
         else:
             Y = P
-    return Codes(H, error, iterations, solved)
+    return Codes(H, error, iterations, solved, scale)
 
 
 def _smooth_part(

@@ -104,5 +104,5 @@ class Inference(TransformerMixin):
     def _atoms(self, dtype: Any) -> Atoms:
         # What is feasible to single precision may need a last touch in double.
         atoms = Atoms(feasible(self.formulation_, self.components_.astype(dtype, copy=False)))
-        _ = atoms.spectrum  # once here rather than once in each thread
+
         return atoms

@@ -1,0 +1,104 @@
+"""Compiled: the parts of alternating steps that are not matrix products."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vrmf.compiled import compiled
+from vrmf.terms.base import Array
+
+
+@compiled
+def subtract_outliers(E: Array, X: Array, level: Array, shrink: float, low: float, high: float) -> None:
+    """Turn E = hD into e − r in place, with e = x − hD and the best outliers r for it.
+
+    r = clip(shrink · soft(e, level), low, high), where each row has its own level.
+    """
+    for row in range(len(E)):
+        t = level[row]
+        for j in range(E.shape[1]):
+            e = X[row, j] - E[row, j]
+            r = shrink * (e - min(max(e, -t), t))
+            E[row, j] = e - min(max(r, low), high)
+
+
+@compiled
+def radial_step(
+    P: Array, Y: Array, pull: Array, values: Array, ridge: float, in_ball: bool, t: Array, moved: Array
+) -> None:
+    """Take one accelerated step in the eigenbasis of DDᵀ for φ(h) = (ridge/2)‖h‖², in the unit ball or not.
+
+    From y, the code p minimises ½‖y + e − r − hD‖² + φ(h): p = c / (values + ridge + μ) with
+    c = values · y + ``pull``, and μ = 0 unless the ball asks for more. ``moved`` becomes ‖(y − p)D‖;
+    ``P``, ``Y`` and the momentum ``t`` are overwritten.
+    """
+    n, k = P.shape
+    zero = ridge * 0
+    c, p = np.empty(k, P.dtype), np.empty(k, P.dtype)
+    flat = 4 * k * np.finfo(P.dtype).eps * (values[k - 1] + ridge)
+    for row in range(n):
+        square = zero
+        for j in range(k):
+            a = values[j] + ridge
+            c[j] = values[j] * Y[row, j] + pull[row, j] if a > flat else zero
+            p[j] = c[j] / a if a > flat else zero
+            square += p[j] * p[j]
+        if in_ball and square > 1:
+            into_ball(c, p, values, ridge)
+        square, uphill = zero, zero
+        for j in range(k):
+            step = (Y[row, j] - p[j]) * values[j]
+            square += step * (Y[row, j] - p[j])
+            uphill += step * (p[j] - P[row, j])
+        moved[row] = np.sqrt(square)
+        momentum, t[row] = next_momentum(t[row], uphill > 0)
+        for j in range(k):
+            Y[row, j] = p[j] + momentum * (p[j] - P[row, j])
+            P[row, j] = p[j]
+
+
+@compiled
+def momentum_step(
+    P: Array, Y: Array, new: Array, step: Array, pressed: Array, t: Array, moved: Array
+) -> None:
+    """Accept the codes ``new``, with ``step`` = y − new and ``pressed`` = step · DDᵀ; see radial_step."""
+    for row in range(len(P)):
+        square, uphill = t[row] * 0, t[row] * 0
+        for j in range(P.shape[1]):
+            square += step[row, j] * pressed[row, j]
+            uphill += pressed[row, j] * (new[row, j] - P[row, j])
+        moved[row] = np.sqrt(max(square, t[row] * 0))
+        momentum, t[row] = next_momentum(t[row], uphill > 0)
+        for j in range(P.shape[1]):
+            Y[row, j] = new[row, j] + momentum * (new[row, j] - P[row, j])
+            P[row, j] = new[row, j]
+
+
+@compiled
+def next_momentum(t: float, restart: bool) -> tuple[float, float]:
+    """Return the factor of momentum and the next t, from 1 again after a restart."""
+    one = t / t
+    t = one if restart else t
+    faster = (one + np.sqrt(one + 4 * t * t)) / 2
+    return (t - one) / faster, faster
+
+
+@compiled
+def into_ball(c: Array, p: Array, values: Array, ridge: float) -> None:
+    """Solve ‖c / (values + ridge + μ)‖ = 1 for μ > 0 by Newton's method on 1/‖p‖, and write p."""
+    k = len(c)
+    zero = ridge * 0
+    mu = zero
+    for _ in range(50):
+        square, slope = zero, zero
+        for j in range(k):
+            a = values[j] + ridge + mu
+            p[j] = c[j] / a if c[j] != zero else zero
+            square += p[j] * p[j]
+            slope += p[j] * p[j] / a if c[j] != zero else zero
+        length = np.sqrt(square)
+        if length <= 1 + 4 * np.finfo(c.dtype).eps:
+            break
+        mu += (length - 1) * square / slope
+    for j in range(k):
+        p[j] /= max(length, length / length)

@@ -1,0 +1,122 @@
+"""Codes with outliers: the best outliers for the codes, the best codes for the outliers, accelerated.
+
+For each row minimise q(h) + φ(h), q(h) = min over r of ½‖x − hD − r‖² + ϕ(r). At y, with e = x − yD
+and r = prox of ϕ at e, the function ½‖yD + (e − r) − hD‖² + a constant lies above q and touches it;
+so the best code p for the target yD + (e − r) lowers q + φ. This is a proximal gradient step in the
+metric of DDᵀ: it converges fast even where atoms are nearly parallel, and momentum works as usual.
+
+From cold, the threshold of an ℓ₁ penalty on outliers begins at the size of the data and is halved
+down to its own value; starting at that value, rows with large outliers creep.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vrmf.coding._alternating import subtract_outliers
+from vrmf.coding.base import Atoms, Codes, error_scale
+from vrmf.coding.forms import EntrywiseForm, form_of
+from vrmf.coding.halves import AbstractHalf
+from vrmf.terms.base import AbstractRowTerm, Array
+
+#: Finished rows are put aside once in so many steps, if they are a fourth of all.
+CHECK_EVERY = 4
+
+#: From cold the threshold is halved once in so many steps.
+HALVE_EVERY = 2
+
+
+def alternating_codes(
+    X: Array,
+    atoms: Atoms,
+    half: AbstractHalf,
+    outliers: AbstractRowTerm,
+    *,
+    tol: float,
+    max_iter: int,
+    start: Array | None = None,
+) -> Codes:
+    """Minimise ½‖x − hD − r‖² + φ(h) + ϕ(r) for each row of ``X``, to the relative error ``tol``.
+
+    With Δ = (y − p)D, what p lacks for optimality is (Δ − the change of e − r from y to p) Dᵀ. The
+    prox is firmly nonexpansive, so ‖Δ‖·‖D‖₂ bounds the distance of 0 to the subdifferential at p.
+    """
+    n, dtype = len(X), X.dtype
+    side = _OutlierSide(outliers, X, cold=start is None and max_iter > 1)
+    scale = error_scale(atoms, side.envelope(X))
+    allowed = tol * scale
+    rounding = 2 * float(np.finfo(dtype).eps) * atoms.squared_norm
+    P = half.enter(np.zeros((n, len(atoms.D)), dtype) if start is None else start.astype(dtype, copy=False))
+    H, error, iterations = np.zeros_like(P), np.zeros(n), np.zeros(n, dtype=np.int64)
+    finished, alive = np.zeros(n, dtype=bool), np.arange(n)
+    Y, t, rows, E = P.copy(), np.ones(n, dtype), X, np.empty_like(X)
+    for iteration in range(1, max_iter + 1):
+        np.matmul(Y, half.D, out=E)
+        side.subtract(E, rows)
+        miss = half.step(P, Y, E @ half.D.T, t, allowed[alive])
+        done = (miss <= allowed[alive]) | (miss <= rounding * np.sqrt(np.einsum("ij,ij->i", P, P)))
+        done &= side.settled
+        every = bool(np.all(done)) or iteration == max_iter
+        if every or (iteration % CHECK_EVERY == 0 and 4 * np.count_nonzero(done) >= len(done)):
+            ended = np.ones_like(done) if every else done
+            put = alive[ended]
+            H[put], error[put] = P[ended], miss[ended] / scale[put]
+            iterations[put], finished[put] = iteration, done[ended]
+            if every:
+                break
+            going = ~ended
+            alive, rows, P, Y, t = alive[going], rows[going], P[going], Y[going], t[going]
+            E = E[: len(alive)]
+            side.keep(going)
+        if iteration + 1 == max_iter:
+            side.arrive()
+        elif iteration % HALVE_EVERY == 0:
+            side.approach()
+    return Codes(half.leave(H), error, iterations, finished, scale)
+
+
+class _OutlierSide:
+    """The outlier term, with a threshold for each row on its way to the term's own."""
+
+    def __init__(self, term: AbstractRowTerm, X: Array, cold: bool) -> None:
+        form = form_of(term)
+        self.term, self.form = term, form if isinstance(form, EntrywiseForm) else None
+        slope = self.form.slope if self.form else 0.0
+        self.end = X.dtype.type(slope)
+        self.level = np.full(len(X), self.end)
+        if cold and slope > 0:
+            # The median of |x| over some columns: the size of what is not an outlier.
+            some = np.abs(X[:, :: max(1, X.shape[1] // 64)])
+            size = np.median(some, axis=1)
+            self.level = np.maximum(np.where(size > 0, size, np.mean(some, axis=1)), self.end)
+
+    @property
+    def settled(self) -> Array:
+        """Whether each row has arrived at the threshold of the term."""
+        return self.level <= self.end
+
+    def approach(self) -> None:
+        """Halve the thresholds that are above their end."""
+        self.level = np.maximum(self.level / 2, self.end)
+
+    def arrive(self) -> None:
+        """Put all thresholds at their end."""
+        self.level = np.full_like(self.level, self.end)
+
+    def keep(self, rows: Array) -> None:
+        """Go on with some of the rows."""
+        self.level = self.level[rows]
+
+    def envelope(self, E: Array) -> Array:
+        """Return e − prox(e)."""
+        return E - self.term.prox(E, 1.0)
+
+    def subtract(self, E: Array, X: Array) -> None:
+        """Turn E = hD into e − r in place, with e = x − hD and the best r at the present thresholds."""
+        if self.form is None:
+            np.subtract(X, E, out=E)
+            E -= self.term.prox(E, 1.0)
+            return
+        number = E.dtype.type
+        shrink = number(1 / (1 + self.form.ridge))
+        subtract_outliers(E, X, self.level, shrink, number(self.form.low), number(self.form.high))

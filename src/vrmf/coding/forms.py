@@ -1,0 +1,231 @@
+"""Code terms in the form in which inner solvers use them: compiled where their type is known.
+
+>>> from vrmf.terms import L1, NonNegative, Ridge
+>>> form_of(L1(0.5) + NonNegative() + Ridge(0.1))
+EntrywiseForm(ridge=0.1, slope=0.5, low=0.0, high=inf)
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+
+from vrmf.coding._groups import group_conditions, group_step, merge_copies
+from vrmf.coding._pivoting import conditions, pivot
+from vrmf.coding._splitting import entrywise_step
+from vrmf.coding.system import System
+from vrmf.terms.base import AbstractRowTerm, AbstractTerm, Array
+from vrmf.terms.groups import GroupL2
+from vrmf.terms.penalties import L1, Free, Ridge
+from vrmf.terms.sets import Box, NonNegative
+from vrmf.terms.sums import Sum
+
+Sums = tuple[float, float, float, float]
+
+#: Rounds of pivoting after which a row goes back to splitting.
+MAX_ROUNDS = 8
+
+
+@dataclass(frozen=True)
+class AbstractForm(ABC):
+    """A code term, its ridge set apart to join the quadratic part of the problem.
+
+    Splitting works on copies of the entries of a code: one of each, unless groups overlap.
+    """
+
+    ridge: float
+
+    @abstractmethod
+    def feasible(self, H: Array) -> Array:
+        """Return the nearest codes in the set of the term, as a new array."""
+
+    @abstractmethod
+    def split_step(
+        self, H: Array, Z: Array, U: Array, C: Array, Q: Array, rho: float, relax: float
+    ) -> Sums:
+        """Take the second half of a step of splitting, in place.
+
+        With v = relax · h + (1 − relax) · z + u: z becomes prox(v), u becomes v − z, and
+        q = c + ρ(z − u), summed over copies. Returns the sums of (h − z)², (z − its old value)²,
+        z² and u².
+        """
+
+    @abstractmethod
+    def conditions(self, P: Array, force: Array, system: System) -> tuple[Array, Array]:
+        """Return how far each code is from optimal, and what is left of the force on its free entries.
+
+        ``force`` is c − pA. A form without a formula moves ``P`` to where it has a bound.
+        """
+
+    def newton(
+        self, P: Array, force: Array, residual: Array, system: System, allowed: Array, max_iter: int
+    ) -> Array:
+        """Move codes to their optimum where that succeeds; return the rounds, negative where it failed."""
+        return np.zeros(len(P), dtype=np.int64)
+
+    def counts(self, k: int) -> Array:
+        """Return the number of copies of each entry."""
+        return np.ones(k)
+
+    def spread(self, force: Array) -> Array:
+        """Return the force on each copy, as a new array."""
+        return force.copy()
+
+    def merge(self, Z: Array) -> Array:
+        """Return codes from their copies."""
+        return Z
+
+
+@dataclass(frozen=True)
+class EntrywiseForm(AbstractForm):
+    """φ(h) = Σⱼ slope·|hⱼ| + (ridge/2) hⱼ² with low ≤ hⱼ ≤ high."""
+
+    slope: float = 0.0
+    low: float = -math.inf
+    high: float = math.inf
+
+    def feasible(self, H: Array) -> Array:
+        return np.clip(H, H.dtype.type(self.low), H.dtype.type(self.high))
+
+    def split_step(
+        self, H: Array, Z: Array, U: Array, C: Array, Q: Array, rho: float, relax: float
+    ) -> Sums:
+        number = H.dtype.type
+        sums: Sums = entrywise_step(H, Z, U, C, Q, number(rho), number(relax), *self._numbers(H))
+        return sums
+
+    def conditions(self, P: Array, force: Array, system: System) -> tuple[Array, Array]:
+        residual, error = np.empty_like(P), np.empty(len(P), dtype=P.dtype)
+        conditions(P, force, *self._numbers(P), residual, error)
+        return error, residual
+
+    def newton(
+        self, P: Array, force: Array, residual: Array, system: System, allowed: Array, max_iter: int
+    ) -> Array:
+        rounds, by_inverse = np.empty(len(P), dtype=np.int64), system.inverse is not None
+        inverse = system.A if system.inverse is None else system.inverse
+        full_step = residual if system.inverse is None else residual @ system.inverse
+        # An entry may stay pinned against a force this small: all together they err by a hundredth.
+        slack = (0.01 / math.sqrt(P.shape[1]) * allowed).astype(P.dtype)
+        tiny = P.dtype.type(64 * len(system.A) * np.finfo(P.dtype).eps)
+        pivot(
+            *(P, force, residual, full_step, system.A, inverse, by_inverse),
+            *self._numbers(P),
+            *(slack, tiny, min(MAX_ROUNDS, max_iter), rounds),
+        )
+        return rounds
+
+    def _numbers(self, like: Array) -> tuple[float, float, float]:
+        number = like.dtype.type
+        return number(self.slope), number(self.low), number(self.high)
+
+
+@dataclass(frozen=True)
+class GroupForm(AbstractForm):
+    """φ(h) = Σ_g weight_g · ‖h_g‖₂ + (ridge/2)‖h‖²; an entry has a copy in each of its groups."""
+
+    term: GroupL2
+
+    def feasible(self, H: Array) -> Array:
+        return H.copy()
+
+    def split_step(
+        self, H: Array, Z: Array, U: Array, C: Array, Q: Array, rho: float, relax: float
+    ) -> Sums:
+        number = H.dtype.type
+        sums: Sums = group_step(H, Z, U, C, Q, number(rho), number(relax), *self._groups(H))
+        return sums
+
+    def conditions(self, P: Array, force: Array, system: System) -> tuple[Array, Array]:
+        if not self.term.disjoint:
+            return _proximal_conditions(self.term, P, force, system)
+        error = np.empty(len(P), dtype=P.dtype)
+        group_conditions(P, force, *self._groups(P), error)
+        return error, force
+
+    def counts(self, k: int) -> Array:
+        return np.bincount(self._layout[0], minlength=k)
+
+    def spread(self, force: Array) -> Array:
+        shares = force / self.counts(force.shape[1]).astype(force.dtype)
+        return np.ascontiguousarray(shares[:, self._layout[0]])
+
+    def merge(self, Z: Array) -> Array:
+        members, ends = self._layout
+        H = np.empty((len(Z), self.term.width), Z.dtype)
+        merge_copies(Z, members, ends, self.counts(self.term.width).astype(Z.dtype), H)
+        return H
+
+    @functools.cached_property
+    def _layout(self) -> tuple[Array, Array]:
+        """The entries of all groups, one group after another, and where each group ends."""
+        members = np.array([entry for group in self.term.groups for entry in group])
+        return members, np.cumsum([0, *map(len, self.term.groups)])
+
+    def _groups(self, like: Array) -> tuple[Array, Array, Array]:
+        return *self._layout, np.array(self.term.weights, dtype=like.dtype)
+
+
+@dataclass(frozen=True)
+class AnyForm(AbstractForm):
+    """Any term with a prox."""
+
+    term: AbstractRowTerm
+
+    def feasible(self, H: Array) -> Array:
+        return self.term.prox(H, 1e-14)
+
+    def split_step(
+        self, H: Array, Z: Array, U: Array, C: Array, Q: Array, rho: float, relax: float
+    ) -> Sums:
+        number = H.dtype.type
+        V = number(relax) * H + number(1 - relax) * Z + U
+        P = self.term.prox(V, 1 / rho)
+        gap, moved = _square(H - P), _square(P - Z)
+        Z[:] = P
+        np.subtract(V, P, out=U)
+        np.add(C, number(rho) * (P - U), out=Q)
+        return gap, moved, _square(P), _square(U)
+
+    def conditions(self, P: Array, force: Array, system: System) -> tuple[Array, Array]:
+        return _proximal_conditions(self.term, P, force, system)
+
+
+def _proximal_conditions(
+    term: AbstractRowTerm, P: Array, force: Array, system: System
+) -> tuple[Array, Array]:
+    """Take a proximal gradient step: at p = prox(y + force/L), 2L‖y − p‖ bounds the distance."""
+    L, Y = system.bound, P.copy()
+    P[:] = term.prox(Y + force / P.dtype.type(L), 1 / L)
+    Y -= P
+    return 2 * L * np.sqrt(np.einsum("ij,ij->i", Y, Y)), force
+
+
+def form_of(term: AbstractRowTerm) -> AbstractForm:
+    """Return the form of a code term, with compiled kernels where there are some for its type."""
+    parts = term.terms if isinstance(term, Sum) else (term,)
+    ridge = float(sum(part.weight for part in parts if isinstance(part, Ridge)))
+    others = [part for part in parts if not isinstance(part, Ridge | Free)]
+    if all(isinstance(part, L1 | NonNegative | Box) for part in others):
+        return _entrywise(ridge, others)
+    if len(others) == 1 and isinstance(others[0], GroupL2):
+        return GroupForm(ridge, others[0])
+    return AnyForm(0.0, term)
+
+
+def _entrywise(ridge: float, parts: list[AbstractTerm]) -> EntrywiseForm:
+    boxes = [Box(0.0, math.inf) if isinstance(part, NonNegative) else part for part in parts]
+    return EntrywiseForm(
+        ridge,
+        slope=float(sum(part.weight for part in parts if isinstance(part, L1))),
+        low=max((box.low for box in boxes if isinstance(box, Box)), default=-math.inf),
+        high=min((box.high for box in boxes if isinstance(box, Box)), default=math.inf),
+    )
+
+
+def _square(Z: Array) -> float:
+    return float(np.einsum("ij,ij->", Z, Z))

@@ -1,0 +1,99 @@
+"""The half of an alternating step that finds codes: the best ones for given targets.
+
+Each half works in coordinates of its own choice, in which its dictionary is ``D``.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+
+from vrmf.coding._alternating import momentum_step, radial_step
+from vrmf.coding.base import Atoms
+from vrmf.coding.forms import EntrywiseForm, form_of
+from vrmf.coding.splitting import split_codes
+from vrmf.coding.system import System
+from vrmf.terms.base import AbstractRowTerm, Array
+from vrmf.terms.penalties import Free, Ridge
+from vrmf.terms.sets import UnitBall
+from vrmf.terms.sums import Sum
+
+
+class AbstractHalf(ABC):
+    """Minimises ½‖target − hD‖² + φ(h) over h, for many rows."""
+
+    D: Array
+
+    @abstractmethod
+    def enter(self, H: Array) -> Array:
+        """Return codes in the coordinates of this half, as a new array."""
+
+    @abstractmethod
+    def leave(self, P: Array) -> Array:
+        """Return codes in the coordinates of the user."""
+
+    @abstractmethod
+    def step(self, P: Array, Y: Array, pull: Array, t: Array, allowed: Array) -> Array:
+        """Take an accelerated step in place, and return a bound on the error of each new code.
+
+        The targets are yD + (e − r), given by ``pull`` = (e − r) Dᵀ. P becomes the best codes for them,
+        and Y the point from which momentum starts the next step.
+        """
+
+
+class RadialHalf(AbstractHalf):
+    """φ(h) = (ridge/2)‖h‖², over all codes or those of the unit ball: in the eigenbasis of DDᵀ."""
+
+    def __init__(self, atoms: Atoms, ridge: float, in_ball: bool) -> None:
+        self.values, self.vectors = atoms.spectrum
+        self.values = np.maximum(self.values, 0)
+        self.D = atoms.once("rotated", lambda: self.vectors.T @ atoms.D)
+        self.absent = np.diagonal(atoms.gram) == 0
+        self.ridge, self.in_ball, self.norm = ridge, in_ball, atoms.squared_norm**0.5
+
+    def enter(self, H: Array) -> Array:
+        return np.asarray(H @ self.vectors)
+
+    def leave(self, P: Array) -> Array:
+        H = np.asarray(P @ self.vectors.T)
+        H[:, self.absent] = 0  # exactly, not to rounding
+        return H
+
+    def step(self, P: Array, Y: Array, pull: Array, t: Array, allowed: Array) -> Array:
+        moved = np.empty(len(P), P.dtype)
+        radial_step(P, Y, pull, self.values, P.dtype.type(self.ridge), self.in_ball, t, moved)
+        return self.norm * moved
+
+
+class EntrywiseHalf(AbstractHalf):
+    """φ acts on each entry alone: the codes without outliers, each step from those of the last."""
+
+    def __init__(self, atoms: Atoms, form: EntrywiseForm, max_iter: int) -> None:
+        self.D, self.gram, self.form, self.max_iter = atoms.D, atoms.gram, form, max_iter
+        self.system, self.norm = System.of(atoms, form.ridge), atoms.squared_norm**0.5
+
+    def enter(self, H: Array) -> Array:
+        return self.form.feasible(H)
+
+    def leave(self, P: Array) -> Array:
+        return P
+
+    def step(self, P: Array, Y: Array, pull: Array, t: Array, allowed: Array) -> Array:
+        C = Y @ self.gram
+        C += pull
+        best = split_codes(C, self.system, self.form, 0.1 * allowed, self.max_iter, P)
+        moved = np.empty(len(P), P.dtype)
+        step = Y - best.H
+        momentum_step(P, Y, best.H, step, step @ self.gram, t, moved)
+        return self.norm * moved + best.error
+
+
+def half_of(code: AbstractRowTerm, atoms: Atoms, max_iter: int) -> AbstractHalf | None:
+    """Return the half for a code term, or None if there is none for its type."""
+    parts = code.terms if isinstance(code, Sum) else (code,)
+    if all(isinstance(part, Ridge | Free | UnitBall) for part in parts):
+        ridge = float(sum(part.weight for part in parts if isinstance(part, Ridge)))
+        return RadialHalf(atoms, ridge, any(isinstance(part, UnitBall) for part in parts))
+    form = form_of(code)
+    return EntrywiseHalf(atoms, form, max_iter) if isinstance(form, EntrywiseForm) else None

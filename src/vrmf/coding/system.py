@@ -1,0 +1,69 @@
+"""The quadratic part of a code problem: its matrix, and inverses of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg
+
+from vrmf.coding.base import Atoms
+from vrmf.terms.base import Array
+
+
+@dataclass(frozen=True, eq=False)
+class System:
+    """A = D Dᵀ + ridge · I, the Hessian of ½‖x − hD‖² + (ridge/2)‖h‖²."""
+
+    A: Array
+    inverse: Array | None  #: A⁻¹, or None where A is too ill-conditioned for it to be of use
+    curvature: float  #: a typical eigenvalue of A, at which splitting is fastest on the average
+    bound: float  #: a bound on the largest eigenvalue of A, never 0
+
+    @classmethod
+    def of(cls, atoms: Atoms, ridge: float) -> System:
+        """Return the system of the dictionary, computed once."""
+        return atoms.once(("system", ridge), lambda: cls._made(atoms.gram, ridge))
+
+    @classmethod
+    def _made(cls, gram: Array, ridge: float) -> System:
+        A = shifted(gram, ridge) if ridge else gram
+        eps, k = float(np.finfo(A.dtype).eps), len(A)
+        mean = float(np.mean(np.diagonal(A), dtype=np.float64)) or 1.0
+        inverse, factor = _inverse(A)
+        if inverse is not None and _largest_column(A) * _largest_column(inverse) > 1e-3 / eps:
+            inverse = None
+        if factor is None:  # singular: let the flat directions count as a thousandth
+            factor = _inverse(shifted(A, 1e-3 * mean))[1]
+        pivots = np.diagonal(factor) if factor is not None else np.full(k, mean**0.5)
+        geometric = float(np.exp(2 * np.mean(np.log(pivots, dtype=np.float64))))
+        curvature = (mean * max(geometric, 1e-4 * mean)) ** 0.5
+        return cls(A, inverse, curvature, _largest_column(A) or 1.0)
+
+    def shifted_inverse(self, shift: Array) -> Array:
+        """Return (A + diag(shift))⁻¹."""
+        matrix = shifted(self.A, shift)
+        inverse = _inverse(matrix)[0]
+        return np.linalg.pinv(matrix) if inverse is None else inverse
+
+
+def shifted(A: Array, shift: float | Array) -> Array:
+    """Return A with ``shift`` added to its diagonal."""
+    B = A.copy()
+    B[np.diag_indices(len(B))] += np.asarray(shift, A.dtype)
+    return B
+
+
+def _inverse(A: Array) -> tuple[Array | None, Array | None]:
+    """Return the inverse of a positive definite matrix and its lower Cholesky factor, or None twice."""
+    potrf, potri = scipy.linalg.get_lapack_funcs(("potrf", "potri"), (A,))
+    factor, failed = potrf(A, lower=True, clean=True)
+    if failed:
+        return None, None
+    half = potri(factor, lower=True)[0]
+    inverse = half + np.tril(half, -1).T
+    return np.ascontiguousarray(inverse), factor
+
+
+def _largest_column(A: Array) -> float:
+    return float(np.max(np.sum(np.abs(A), axis=0)))

@@ -1,0 +1,62 @@
+"""How kernels are compiled: when first called, for the given precision, and kept on disk for next time."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from numba import njit
+from numba.core import event
+
+#: Sums may be reordered, so that they run on vector units; infinities and NaN keep their meaning.
+FAST_MATH = {"reassoc", "contract", "nsz", "arcp"}
+
+#: Seconds of compilation after which the user is told.
+PATIENCE = 1.0
+
+
+def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the kernel compiled: free of the interpreter's lock, and cached on disk."""
+    return njit(cache=True, nogil=True, fastmath=FAST_MATH, error_model="numpy")(function)
+
+
+class _CompilationNotice(event.Listener):
+    """Tells on standard error that kernels are being compiled, once it takes longer than PATIENCE.
+
+    Compilation happens once for a precision, a version of the code and a machine, so the notice comes
+    once in the life of an installation, at the moment when a user wonders why nothing happens.
+    """
+
+    def __init__(self) -> None:
+        self._timers: dict[int, threading.Timer] = {}
+        self._told = False
+
+    def on_start(self, event: Any) -> None:
+        if self._is_ours(event) and not self._told and threading.get_ident() not in self._timers:
+            timer = threading.Timer(PATIENCE, self._tell)
+            timer.daemon = True
+            self._timers[threading.get_ident()] = timer
+            timer.start()
+
+    def on_end(self, event: Any) -> None:
+        if self._is_ours(event):
+            timer = self._timers.pop(threading.get_ident(), None)
+            if timer is not None:
+                timer.cancel()
+
+    def _is_ours(self, event: Any) -> bool:
+        module = getattr(getattr(event.data.get("dispatcher"), "py_func", None), "__module__", "")
+        return str(module).startswith("vrmf.")
+
+    def _tell(self) -> None:
+        if not self._told:
+            self._told = True
+            print(
+                "vrmf is compiling its kernels. This takes some seconds once; the result is kept on disk.",
+                file=sys.stderr,
+            )
+
+
+event.register("numba:compile", _CompilationNotice())

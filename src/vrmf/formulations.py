@@ -131,17 +131,16 @@ class Formulation:
         residual, R = self.residual(X, D, H)
         gram, slope = H.T @ H, H.T @ residual
         squares, code_squares = row_squares(residual), row_squares(H)
-        reaction = np.sqrt(squares) + np.sqrt(code_squares) * atoms.norm
         return Stats(
             gram=gram,
-            # Σ hᵀ(x − r) by its definition of slope: cheap, and exact where slope is small.
-            cross=gram @ D - slope,
             slope=slope,
             loss=float(np.sum(self._losses(squares, R, H))),
             count=len(X),
             used=np.count_nonzero(H, axis=0),
             noise=float(np.sum(squares * code_squares)),
-            sensitivity=float(np.sum(codes.scale * reaction)),
+            sensitivity=0.0
+            if codes.scale is None
+            else _sensitivity(atoms, codes.scale, squares, code_squares),
             code_error=float(np.max(codes.error, initial=0.0)),
             unfinished=int(np.sum(~codes.finished)),
             iterations=int(np.sum(codes.iterations)),
@@ -159,6 +158,11 @@ class Formulation:
         ridge = sum(part.weight for part in parts if isinstance(part, Ridge))
         fit = 0.0 if self.has_outliers else atoms.smallest_curvature
         return max(ridge + fit, 1e-3 * atoms.squared_norm)
+
+
+def _sensitivity(atoms: Atoms, scale: Array, squares: Array, code_squares: Array) -> float:
+    """Return how far relative errors of the codes may move the slope, in units of 1/code curvature."""
+    return float(np.sum(scale * (np.sqrt(squares) + np.sqrt(code_squares) * atoms.norm)))
 
 
 def _with_ridge(code: AbstractRowTerm, ridge: float) -> AbstractRowTerm:

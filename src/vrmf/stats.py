@@ -27,7 +27,6 @@ class Stats:
     """
 
     gram: Array  #: Σ hᵀh, shape (k, k)
-    cross: Array  #: Σ hᵀ(x − r), shape (k, d)
     slope: Array  #: Σ hᵀ(hD + r − x), shape (k, d): the gradient, by Danskin's theorem
     loss: float  #: Σ ℓ(x, D)
     count: int  #: number of rows
@@ -42,7 +41,6 @@ class Stats:
     def __add__(self, other: Stats) -> Stats:
         return Stats(
             gram=self.gram + other.gram,
-            cross=self.cross + other.cross,
             slope=self.slope + other.slope,
             loss=self.loss + other.loss,
             count=self.count + other.count,
@@ -64,6 +62,10 @@ class Stats:
     def gradient(self) -> Array:
         """The gradient of the mean loss."""
         return self.slope / self.count
+
+    def cross(self, D: Array) -> Array:
+        """Return Σ hᵀ(x − r) for the dictionary of these sums: gram · D − slope, by its definition."""
+        return self.gram @ D - self.slope
 
     @property
     def curvature(self) -> Array:

@@ -73,13 +73,13 @@ class Codes:
     error: Array
     iterations: Array
     finished: Array  #: whether the error is below the tolerance, or as small as rounding allows
-    scale: Array  #: the unit of the error, ‖x − prox(x)‖·‖D‖₂, or 1 where that is 0
+    scale: Array | None = None  #: the unit of the error, or None if the codes were given
 
     @classmethod
     def given(cls, H: Array) -> Codes:
         """Return codes that are known already, and cost nothing."""
         n = len(H)
-        return cls(H, np.zeros(n), np.zeros(n, dtype=np.int64), np.ones(n, dtype=bool), np.ones(n))
+        return cls(H, np.zeros(n), np.zeros(n, dtype=np.int64), np.ones(n, dtype=bool))
 
 
 def error_scale(atoms: Atoms, envelope: Array) -> Array:

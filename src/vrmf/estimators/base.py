@@ -224,7 +224,7 @@ class AbstractFactorizer(NestedParameters, Inference, ClassNamePrefixFeaturesOut
             seed=seed,
             step=outcome.iterate.step,
             gram=stats.gram,
-            cross=stats.cross,
+            cross=stats.cross(D),
             weight=float(stats.count),
         )
         warn_of_outcome(type(self).__name__, solver, outcome.reason, stats, self.tol)

@@ -66,7 +66,7 @@ class SMM(AbstractStreamSolver):
     ) -> SMMState:
         assert isinstance(state, SMMState)
         stats = problem.stats(state.D, self.coder, rows)
-        gram, cross, weight = stats.gram, stats.cross, float(stats.count)
+        gram, cross, weight = stats.gram, stats.cross(state.D), float(stats.count)
         if state.gram is not None and state.cross is not None:
             kept = (1 - 1 / (state.step + 1)) ** self.forgetting if state.step else 1.0
             gram, cross = kept * state.gram + gram, kept * state.cross + cross

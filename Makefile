@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 endif
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint types laws build clean
+.PHONY: demo test lint types laws benchmarks build clean
 
 demo: $(READY)  ## fit corrupted digits, print a table, draw pictures into demo-output/
 	$(BIN)/vrmf demo --output demo-output
@@ -24,6 +24,10 @@ types: $(READY)
 
 laws: $(READY)
 	$(BIN)/python -m pytest -n 2
+
+benchmarks: $(READY)  ## codes against peers, about half an hour; MNIST and CBCL from the folder VRMF_DATA
+	$(BIN)/python -m pip install --quiet --editable ".[benchmarks]"
+	$(BIN)/python benchmarks/coding.py
 
 build: $(READY)  ## a wheel and a source archive in dist/
 	$(BIN)/python -m build

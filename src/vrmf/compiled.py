@@ -30,29 +30,36 @@ class _CompilationNotice(event.Listener):
     """
 
     def __init__(self) -> None:
-        self._timers: dict[int, threading.Timer] = {}
+        self._lock = threading.Lock()
+        self._local = threading.local()  # compilations nest, and threads have their own
         self._told = False
 
     def on_start(self, event: Any) -> None:
-        if self._is_ours(event) and not self._told and threading.get_ident() not in self._timers:
-            timer = threading.Timer(PATIENCE, self._tell)
-            timer.daemon = True
-            self._timers[threading.get_ident()] = timer
-            timer.start()
+        if not self._is_ours(event):
+            return
+        self._local.depth = getattr(self._local, "depth", 0) + 1
+        if self._local.depth == 1 and not self._told:
+            self._local.timer = threading.Timer(PATIENCE, self._tell)
+            self._local.timer.daemon = True
+            self._local.timer.start()
 
     def on_end(self, event: Any) -> None:
-        if self._is_ours(event):
-            timer = self._timers.pop(threading.get_ident(), None)
-            if timer is not None:
-                timer.cancel()
+        if not self._is_ours(event):
+            return
+        self._local.depth = getattr(self._local, "depth", 1) - 1
+        timer = getattr(self._local, "timer", None)
+        if self._local.depth == 0 and timer is not None:
+            timer.cancel()
+            self._local.timer = None
 
     def _is_ours(self, event: Any) -> bool:
         module = getattr(getattr(event.data.get("dispatcher"), "py_func", None), "__module__", "")
         return str(module).startswith("vrmf.")
 
     def _tell(self) -> None:
-        if not self._told:
-            self._told = True
+        with self._lock:
+            first, self._told = not self._told, True
+        if first:
             print(
                 "vrmf is compiling its kernels. This takes some seconds once; the result is kept on disk.",
                 file=sys.stderr,

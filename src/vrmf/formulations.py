@@ -138,9 +138,7 @@ class Formulation:
             count=len(X),
             used=np.count_nonzero(H, axis=0),
             noise=float(np.sum(squares * code_squares)),
-            sensitivity=0.0
-            if codes.scale is None
-            else _sensitivity(atoms, codes.scale, squares, code_squares),
+            sensitivity=_sensitivity(atoms, codes, squares, code_squares),
             code_error=float(np.max(codes.error, initial=0.0)),
             unfinished=int(np.sum(~codes.finished)),
             iterations=int(np.sum(codes.iterations)),
@@ -160,9 +158,11 @@ class Formulation:
         return max(ridge + fit, 1e-3 * atoms.squared_norm)
 
 
-def _sensitivity(atoms: Atoms, scale: Array, squares: Array, code_squares: Array) -> float:
+def _sensitivity(atoms: Atoms, codes: Codes, squares: Array, code_squares: Array) -> float:
     """Return how far relative errors of the codes may move the slope, in units of 1/code curvature."""
-    return float(np.sum(scale * (np.sqrt(squares) + np.sqrt(code_squares) * atoms.norm)))
+    if codes.scale is None:
+        return 0.0
+    return float(np.sum(codes.scale * (np.sqrt(squares) + np.sqrt(code_squares) * atoms.norm)))
 
 
 def _with_ridge(code: AbstractRowTerm, ridge: float) -> AbstractRowTerm:

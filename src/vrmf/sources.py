@@ -35,6 +35,10 @@ T = TypeVar("T")
 BLOCK_ROWS = 512
 BLOCK_BYTES = 2**25
 
+#: Few rows make this many blocks, so that threads share them, but of no fewer than LEAST_ROWS on average.
+FEW_BLOCKS = 4
+LEAST_ROWS = 128
+
 
 class AbstractSource(ABC):
     """Rows of data, somewhere."""
@@ -83,8 +87,9 @@ class ArraySource(AbstractSource):
             return function(np.ascontiguousarray(X), where)
 
         count = self.n_samples if rows is None else len(rows)
-        starts = range(0, count, self._block)
-        blocks: list[Any] = [slice(i, min(i + self._block, count)) for i in starts]
+        few = min(FEW_BLOCKS, -(-count // LEAST_ROWS)) or 1
+        size = min(self._block, -(-count // few)) or 1
+        blocks: list[Any] = [slice(i, min(i + size, count)) for i in range(0, count, size)]
         if rows is not None:
             blocks = [rows[block] for block in blocks]
         with single_threaded_blas():

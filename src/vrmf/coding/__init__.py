@@ -74,7 +74,7 @@ class Coder:
             if isinstance(code, Ridge | Free):
                 return ridge_codes(X, atoms, code.weight if isinstance(code, Ridge) else 0.0)
             return plain_codes(X, atoms, code, tol=tol, max_iter=self.max_iter, start=start)
-        half = half_of(code, atoms, self.max_iter) if self.method == "auto" else None
+        half = half_of(code, atoms) if self.method == "auto" else None
         if half is not None:
             return alternating_codes(X, atoms, half, outliers, tol=tol, max_iter=self.max_iter, start=start)
         return proximal_gradient_codes(

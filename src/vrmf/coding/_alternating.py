@@ -24,30 +24,29 @@ def subtract_outliers(E: Array, X: Array, level: Array, shrink: float, low: floa
 
 @compiled
 def radial_step(
-    P: Array, Y: Array, pull: Array, values: Array, ridge: float, in_ball: bool, t: Array, moved: Array
+    P: Array, Y: Array, pull: Array, metric: Array, ridge: float, in_ball: bool, t: Array, moved: Array
 ) -> None:
     """Take one accelerated step in the eigenbasis of DDᵀ for φ(h) = (ridge/2)‖h‖², in the unit ball or not.
 
-    From y, the code p minimises ½‖y + e − r − hD‖² + φ(h): p = c / (values + ridge + μ) with
-    c = values · y + ``pull``, and μ = 0 unless the ball asks for more. ``moved`` becomes ‖(y − p)D‖;
-    ``P``, ``Y`` and the momentum ``t`` are overwritten.
+    From y, the code p minimises ½(h − y)·metric·(h − y) − ``pull``·h + φ(h): p = c / (metric + ridge + μ)
+    with c = metric · y + pull, and μ = 0 unless the ball asks for more. ``moved`` becomes the length of
+    y − p in the metric; ``P``, ``Y`` and the momentum ``t`` are overwritten. Entries without metric and
+    ridge are 0.
     """
     n, k = P.shape
     zero = ridge * 0
     c, p = np.empty(k, P.dtype), np.empty(k, P.dtype)
-    flat = 4 * k * np.finfo(P.dtype).eps * (values[k - 1] + ridge)
     for row in range(n):
         square = zero
         for j in range(k):
-            a = values[j] + ridge
-            c[j] = values[j] * Y[row, j] + pull[row, j] if a > flat else zero
-            p[j] = c[j] / a if a > flat else zero
+            c[j] = metric[j] * Y[row, j] + pull[row, j]
+            p[j] = c[j] / (metric[j] + ridge) if metric[j] + ridge > zero else zero
             square += p[j] * p[j]
         if in_ball and square > 1:
-            into_ball(c, p, values, ridge)
+            into_ball(c, p, metric, ridge)
         square, uphill = zero, zero
         for j in range(k):
-            step = (Y[row, j] - p[j]) * values[j]
+            step = (Y[row, j] - p[j]) * metric[j]
             square += step * (Y[row, j] - p[j])
             uphill += step * (p[j] - P[row, j])
         moved[row] = np.sqrt(square)
@@ -84,21 +83,24 @@ def next_momentum(t: float, restart: bool) -> tuple[float, float]:
 
 
 @compiled
-def into_ball(c: Array, p: Array, values: Array, ridge: float) -> None:
-    """Solve ‖c / (values + ridge + μ)‖ = 1 for μ > 0 by Newton's method on 1/‖p‖, and write p."""
+def into_ball(c: Array, p: Array, metric: Array, ridge: float) -> None:
+    """Solve ‖c / (metric + ridge + μ)‖ = 1 for μ > 0 by Newton's method on 1/‖p‖, and write p."""
     k = len(c)
     zero = ridge * 0
-    mu = zero
+    mu, length = zero, zero
     for _ in range(50):
-        square, slope = zero, zero
+        square = zero
         for j in range(k):
-            a = values[j] + ridge + mu
-            p[j] = c[j] / a if c[j] != zero else zero
+            p[j] = c[j] / (metric[j] + ridge + mu) if c[j] != zero else zero
             square += p[j] * p[j]
-            slope += p[j] * p[j] / a if c[j] != zero else zero
         length = np.sqrt(square)
         if length <= 1 + 4 * np.finfo(c.dtype).eps:
             break
-        mu += (length - 1) * square / slope
-    for j in range(k):
-        p[j] /= max(length, length / length)
+        slope = zero
+        for j in range(k):
+            if p[j] != zero:
+                slope += (p[j] / length) * (p[j] / length) / (metric[j] + ridge + mu)
+        mu += (length - 1) / slope
+    if length > 1:
+        for j in range(k):
+            p[j] /= length

@@ -70,7 +70,8 @@ def pivot(
     zero = slope * 0
     B = np.empty((k, k), A.dtype)
     b, diagonal = np.empty(k, A.dtype), np.empty(k, A.dtype)
-    move, new, u, r = np.empty(k, A.dtype), np.empty(k, A.dtype), np.empty(k, A.dtype), np.empty(k, A.dtype)
+    place, move, new = np.empty(k, A.dtype), np.empty(k, A.dtype), np.empty(k, A.dtype)
+    u, r = np.empty(k, A.dtype), np.empty(k, A.dtype)
     least, most = np.empty(k, A.dtype), np.empty(k, A.dtype)
     pinned = np.empty(k, np.bool_)
     F, S = np.empty(k + 1, np.int64), np.empty(k + 1, np.int64)
@@ -81,6 +82,7 @@ def pivot(
             pinned[j] = pin(h[j], slope, low, high, slack[row], least, most, j)
             if not pinned[j]:
                 free(h[j], h[j] > zero, slope, low, high, least, most, j)
+            place[j] = h[j]
             move[j] = zero
             r[j] = residual[row, j]
             u[j] = full_step[row, j]
@@ -128,9 +130,16 @@ def pivot(
                 dependent = solve(B, b, diagonal, n_free, tiny)
                 if dependent >= 0:  # an entry that others can replace stays where it is
                     j = S[dependent]
+                    if not least[j] <= h[j] <= most[j]:
+                        break
                     pinned[j] = True
+                    place[j] = h[j]
+                    if by_inverse:
+                        line = inverse[j]
+                        for c in range(k):
+                            u[c] -= r[j] * line[c]
                     at = w[j] - r[j]
-                    least[j], most[j] = at - slack[row], at + slack[row]
+                    least[j], most[j] = at - 5 * slack[row], at + 5 * slack[row]
                     r[j] = zero
                     continue
                 for a in range(n_free):
@@ -144,7 +153,7 @@ def pivot(
                 wrong += (new[j] < least[j]) | (new[j] > most[j])
             if wrong == 0:
                 for j in range(k):
-                    h[j] = h[j] + move[j] if pinned[j] else new[j]
+                    h[j] = place[j] if pinned[j] else new[j]
                 rounds[row] = attempt
                 break
             for j in range(k):
@@ -152,7 +161,7 @@ def pivot(
                     continue
                 change = -r[j]
                 if pinned[j]:
-                    at, upwards = h[j] + move[j], new[j] > most[j]
+                    at, upwards = place[j], new[j] > most[j]
                     free(at, upwards, slope, low, high, least, most, j)
                     pinned[j] = False
                     change = w[j] - (slope if (at > zero) or (upwards and at == zero) else -slope)
@@ -162,6 +171,7 @@ def pivot(
                     at = least[j] if new[j] < least[j] else most[j]
                     pin(at, slope, low, high, slack[row], least, most, j)
                     pinned[j] = True
+                    place[j] = at
                     move[j] = at - h[j]
                     r[j] = zero
                 if by_inverse and change != zero:

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 import scipy.linalg
 
+from vrmf.coding._power import leading_value
 from vrmf.rows import row_squares
 from vrmf.terms.base import Array
 
@@ -52,7 +53,7 @@ class Atoms:
     @property
     def norm(self) -> float:
         """‖D‖₂ from below, at little cost: the unit in which errors are told; 1 for a zero dictionary."""
-        return self.once("norm", lambda: _norm_from_below(self.gram) ** 0.5 or 1.0)
+        return self.once("norm", lambda: float(leading_value(self.gram)) ** 0.5 or 1.0)
 
     @property
     def smallest_curvature(self) -> float:
@@ -86,16 +87,3 @@ def error_scale(atoms: Atoms, envelope: Array) -> Array:
     """Return the unit in which the error of each row's code is told, never 0."""
     scale = np.sqrt(row_squares(envelope)) * atoms.norm
     return np.where(scale > 0, scale, 1)
-
-
-def _norm_from_below(gram: Array, steps: int = 16) -> float:
-    """Return ‖v gram‖ for a unit v near the leading eigenvector, by the power method."""
-    diagonal = np.diagonal(gram)
-    largest = float(np.max(diagonal, initial=0.0))
-    if largest == 0:
-        return 0.0
-    scaled = gram / gram.dtype.type(largest)  # squares of its entries neither overflow nor vanish
-    v = scaled[int(np.argmax(diagonal))]
-    for _ in range(steps):
-        v = v / np.linalg.norm(v) @ scaled
-    return float(np.linalg.norm(v)) * largest

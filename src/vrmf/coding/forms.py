@@ -109,8 +109,8 @@ class EntrywiseForm(AbstractForm):
         rounds, by_inverse = np.empty(len(P), dtype=np.int64), system.inverse is not None
         inverse = system.A if system.inverse is None else system.inverse
         full_step = residual if system.inverse is None else residual @ system.inverse
-        # An entry may stay pinned against a force this small: all together they err by a hundredth.
-        slack = (0.01 / math.sqrt(P.shape[1]) * allowed).astype(P.dtype)
+        # An entry may stay pinned against a force this small: all together they err by a tenth.
+        slack = (0.1 / math.sqrt(P.shape[1]) * allowed).astype(P.dtype)
         tiny = P.dtype.type(64 * len(system.A) * np.finfo(P.dtype).eps)
         pivot(
             *(P, force, residual, full_step, system.A, inverse, by_inverse),
@@ -120,8 +120,8 @@ class EntrywiseForm(AbstractForm):
         return rounds
 
     def _numbers(self, like: Array) -> tuple[float, float, float]:
-        number = like.dtype.type
-        return number(self.slope), number(self.low), number(self.high)
+        number, most = like.dtype.type, float(np.finfo(like.dtype).max)
+        return number(min(self.slope, most)), number(self.low), number(self.high)
 
 
 @dataclass(frozen=True)

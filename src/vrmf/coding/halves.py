@@ -14,6 +14,7 @@ from vrmf.coding.base import Atoms
 from vrmf.coding.forms import EntrywiseForm, form_of
 from vrmf.coding.splitting import split_codes
 from vrmf.coding.system import System
+from vrmf.rows import row_squares
 from vrmf.terms.base import AbstractRowTerm, Array
 from vrmf.terms.penalties import Free, Ridge
 from vrmf.terms.sets import UnitBall
@@ -46,14 +47,15 @@ class RadialHalf(AbstractHalf):
     """φ(h) = (ridge/2)‖h‖², over all codes or those of the unit ball: in the eigenbasis of DDᵀ."""
 
     def __init__(self, atoms: Atoms, ridge: float, in_ball: bool) -> None:
-        self.values, self.vectors = atoms.spectrum
-        self.values = np.maximum(self.values, 0)
-        self.D = atoms.once("rotated", lambda: self.vectors.T @ atoms.D)
-        self.absent = np.diagonal(atoms.gram) == 0
-        self.ridge, self.in_ball, self.norm = ridge, in_ball, atoms.squared_norm**0.5
+        self.vectors, self.norm = atoms.spectrum[1], atoms.squared_norm**0.5
+        self.D, self.metric = atoms.once("rotated", lambda: _rotated(atoms))
+        self.flat, self.absent = self.metric == 0, np.diagonal(atoms.gram) == 0
+        self.ridge, self.in_ball = ridge, in_ball
 
     def enter(self, H: Array) -> Array:
-        return np.asarray(H @ self.vectors)
+        P = np.asarray(H @ self.vectors)
+        P[:, self.flat] = 0
+        return P
 
     def leave(self, P: Array) -> Array:
         H = np.asarray(P @ self.vectors.T)
@@ -62,15 +64,33 @@ class RadialHalf(AbstractHalf):
 
     def step(self, P: Array, Y: Array, pull: Array, t: Array, allowed: Array) -> Array:
         moved = np.empty(len(P), P.dtype)
-        radial_step(P, Y, pull, self.values, P.dtype.type(self.ridge), self.in_ball, t, moved)
+        radial_step(P, Y, pull, self.metric, P.dtype.type(self.ridge), self.in_ball, t, moved)
         return self.norm * moved
+
+
+def _rotated(atoms: Atoms) -> tuple[Array, Array]:
+    """Return the dictionary in the eigenbasis of DDᵀ, and a diagonal metric that majorises DDᵀ there.
+
+    Small eigenvalues are known to the rounding of the largest only, so the metric has a floor there.
+    Directions that are nothing but rounding are 0 in both.
+    """
+    D = atoms.spectrum[1].T @ atoms.D
+    squares, largest = row_squares(D), atoms.squared_norm
+    eps, k = float(np.finfo(D.dtype).eps), len(D)
+    flat = squares <= k * (8 * eps) ** 2 * largest
+    D[flat] = 0
+    return D, np.where(flat, 0, np.maximum(squares, 4 * k * eps * largest)).astype(D.dtype)
+
+
+#: Bound on the iterations of one solve inside a step; what it leaves open counts into the error.
+INNER_ITERATIONS = 100
 
 
 class EntrywiseHalf(AbstractHalf):
     """φ acts on each entry alone: the codes without outliers, each step from those of the last."""
 
-    def __init__(self, atoms: Atoms, form: EntrywiseForm, max_iter: int) -> None:
-        self.D, self.gram, self.form, self.max_iter = atoms.D, atoms.gram, form, max_iter
+    def __init__(self, atoms: Atoms, form: EntrywiseForm) -> None:
+        self.D, self.gram, self.form = atoms.D, atoms.gram, form
         self.system, self.norm = System.of(atoms, form.ridge), atoms.squared_norm**0.5
 
     def enter(self, H: Array) -> Array:
@@ -82,18 +102,18 @@ class EntrywiseHalf(AbstractHalf):
     def step(self, P: Array, Y: Array, pull: Array, t: Array, allowed: Array) -> Array:
         C = Y @ self.gram
         C += pull
-        best = split_codes(C, self.system, self.form, 0.1 * allowed, self.max_iter, P)
+        best = split_codes(C, self.system, self.form, 0.1 * allowed, INNER_ITERATIONS, P)
         moved = np.empty(len(P), P.dtype)
         step = Y - best.H
         momentum_step(P, Y, best.H, step, step @ self.gram, t, moved)
         return self.norm * moved + best.error
 
 
-def half_of(code: AbstractRowTerm, atoms: Atoms, max_iter: int) -> AbstractHalf | None:
+def half_of(code: AbstractRowTerm, atoms: Atoms) -> AbstractHalf | None:
     """Return the half for a code term, or None if there is none for its type."""
     parts = code.terms if isinstance(code, Sum) else (code,)
     if all(isinstance(part, Ridge | Free | UnitBall) for part in parts):
         ridge = float(sum(part.weight for part in parts if isinstance(part, Ridge)))
         return RadialHalf(atoms, ridge, any(isinstance(part, UnitBall) for part in parts))
     form = form_of(code)
-    return EntrywiseHalf(atoms, form, max_iter) if isinstance(form, EntrywiseForm) else None
+    return EntrywiseHalf(atoms, form) if isinstance(form, EntrywiseForm) else None

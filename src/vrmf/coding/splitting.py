@@ -34,6 +34,9 @@ RELAX = 1.6
 ADAPT_AT = (4, 8, 16, 32, 64, 128, 256)
 MISFIT = 2.5
 
+#: ρ stays within this factor of where it began: on rows that are fitted exactly it would vanish.
+REACH = 10.0
+
 
 @dataclass(frozen=True, eq=False)
 class Solved:
@@ -85,12 +88,12 @@ def split_codes(
     error, iterations = np.zeros(n, dtype=dtype), np.zeros(n, dtype=np.int64)
     finished, alive = np.zeros(n, dtype=bool), np.arange(n)
     rounding = 2 * float(np.finfo(dtype).eps) * system.bound
-    rho, steps, spent, split_next = system.curvature, FIRST_STEPS, 0, start is None
-    P, c = H, C
+    splitting = _Splitting(system, form)
+    P, c, spent, steps, split_next = H, C, 0, FIRST_STEPS, start is None
     while len(alive):
         if split_next:
             steps = min(steps, max_iter - spent)
-            P, rho = _split(c, P if spent else None, system, form, rho, steps)
+            P = splitting.run(c, None if start is None else P, steps)
             iterations[alive] += steps
             spent, steps = spent + steps, min(2 * steps, MOST_STEPS)
         force = c - P @ system.A
@@ -103,6 +106,7 @@ def split_codes(
             rows, going = alive[ended], ~ended
             H[rows], error[rows], finished[rows] = P[ended], miss[ended], done[ended]
             alive, P, c, force, residual = alive[going], P[going], c[going], force[going], residual[going]
+            splitting.keep(going)
         if len(alive) and (split_next or spent == 0):
             rounds = form.newton(P, force, residual, system, allowed[alive], max_iter - spent)
             iterations[alive] += np.abs(rounds)
@@ -113,29 +117,55 @@ def split_codes(
     return Solved(H, error, iterations, finished)
 
 
-def _split(
-    C: Array, start: Array | None, system: System, form: AbstractForm, rho: float, steps: int
-) -> tuple[Array, float]:
-    """Take steps of splitting from the given codes; return codes and the weight ρ as adapted."""
-    number, counts = C.dtype.type, form.counts(C.shape[1])
-    inverse = system.shifted_inverse(rho * counts)
-    H, Q = np.empty_like(C), C.copy()
-    if start is None:
-        Z, U = (np.zeros((len(C), int(np.sum(counts))), C.dtype) for _ in range(2))
-    else:
-        U = form.spread(C - start @ system.A) / number(rho)
-        Z = np.zeros_like(U)
-        form.split_step(start, Z, U, C, Q, rho, 1.0)
-    for step in range(1, steps + 1):
-        np.matmul(Q, inverse, out=H)
-        gap, moved, size, dual = form.split_step(H, Z, U, C, Q, rho, RELAX)
-        if step in ADAPT_AT and step < steps:
-            # Balance the two residuals, each relative to its own size.
-            factor = ((gap / size) * (dual / moved)) ** 0.25 if size > 0 and moved > 0 else 1.0
-            factor = min(max(factor, 0.1), 10.0)
-            if not 1 / MISFIT < factor < MISFIT:
-                rho *= factor
-                inverse = system.shifted_inverse(rho * counts)
-                U /= number(factor)
-                form.split_step(np.zeros_like(H), Z, U, C, Q, rho, 0.0)
-    return form.merge(Z), rho
+class _Splitting:
+    """The state of splitting for some rows: copies z of the codes, scaled duals u, and the weight ρ."""
+
+    def __init__(self, system: System, form: AbstractForm) -> None:
+        self.system, self.form, self.rho = system, form, system.curvature
+        self.counts = form.counts(len(system.A))
+        self.Z: Array | None = None
+        self.U: Array | None = None
+
+    def run(self, C: Array, start: Array | None, steps: int) -> Array:
+        """Take steps from where the last run ended, or from ``start``, or from zero; return codes."""
+        number, form = C.dtype.type, self.form
+        H, Q = np.zeros_like(C), C.copy()
+        if self.Z is None or self.U is None:
+            self.Z = np.zeros((len(C), int(np.sum(self.counts))), C.dtype)
+            self.U = np.zeros_like(self.Z)
+            if start is not None:
+                self.U = form.spread(C - start @ self.system.A) / number(self.rho)
+                form.split_step(start, self.Z, self.U, C, Q, self.rho, 1.0)
+        else:
+            form.split_step(H, self.Z, self.U, C, Q, self.rho, 0.0)  # only for Q
+        inverse = self._inverse()
+        for step in range(1, steps + 1):
+            np.matmul(Q, inverse, out=H)
+            gap, moved, size, dual = form.split_step(H, self.Z, self.U, C, Q, self.rho, RELAX)
+            if step in ADAPT_AT and step < steps:
+                # Balance the two residuals, each relative to its own size.
+                factor = ((gap / size) * (dual / moved)) ** 0.25 if size > 0 and moved > 0 else 1.0
+                factor = self._adapt(factor)
+                if factor != 1:
+                    self.U /= number(factor)
+                    form.split_step(H, self.Z, self.U, C, Q, self.rho, 0.0)
+                    inverse = self._inverse()
+        return form.merge(self.Z)
+
+    def keep(self, rows: Array) -> None:
+        """Go on with some of the rows."""
+        if self.Z is not None and self.U is not None:
+            self.Z, self.U = self.Z[rows], self.U[rows]
+
+    def _adapt(self, factor: float) -> float:
+        """Change ρ by about the given factor if that is worth while; return by what it was changed."""
+        if 1 / MISFIT < factor < MISFIT:
+            return 1.0
+        low, high = self.system.curvature / REACH, self.system.curvature * REACH
+        before, self.rho = self.rho, min(max(factor * self.rho, low), high)
+        return self.rho / before
+
+    def _inverse(self) -> Array:
+        if self.rho == self.system.curvature and np.all(self.counts == 1):
+            return self.system.first_inverse
+        return self.system.shifted_inverse(self.rho * self.counts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,8 +38,14 @@ class System:
             factor = _inverse(shifted(A, 1e-3 * mean))[1]
         pivots = np.diagonal(factor) if factor is not None else np.full(k, mean**0.5)
         geometric = float(np.exp(2 * np.mean(np.log(pivots, dtype=np.float64))))
-        curvature = (mean * max(geometric, 1e-4 * mean)) ** 0.5
-        return cls(A, inverse, curvature, _largest_column(A) or 1.0)
+        bound = _largest_column(A) or 1.0
+        curvature = mean**0.5 * max(geometric, 1e-4 * mean) ** 0.5
+        return cls(A, inverse, max(curvature, 1e3 * eps * bound), bound)
+
+    @functools.cached_property
+    def first_inverse(self) -> Array:
+        """(A + curvature · I)⁻¹, with which the splitting of every block of rows begins."""
+        return self.shifted_inverse(np.full(len(self.A), self.curvature))
 
     def shifted_inverse(self, shift: Array) -> Array:
         """Return (A + diag(shift))⁻¹."""

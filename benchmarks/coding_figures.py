@@ -1,0 +1,107 @@
+"""The table and the figures of coding.py, from its results."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+from common import RESULTS
+
+COMPARED = ("lasso", "sparse_encode", "nonnegative", "huber", "group", "precision")
+INK, OURS = "#404040", "#1f6fb4"
+
+
+def draw(results: dict[str, Any]) -> None:
+    """Write the table and every figure whose results are there."""
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    rows = [row for part in COMPARED for row in results.get(part, [])]
+    if rows:
+        (RESULTS / "coding.md").write_text(table(rows, results))
+        ratios([row for row in rows if row["peer"] != "float64"], RESULTS / "coding_ratios.svg")
+    if "growth" in results:
+        growth(results["growth"], RESULTS / "coding_growth.svg")
+    if "anchor_pass" in results:
+        shares(results["anchor_pass"], RESULTS / "coding_shares.svg")
+
+
+def table(rows: list[dict[str, Any]], results: dict[str, Any]) -> str:
+    """Return the comparisons as a Markdown table."""
+    lines = [
+        "| work | against | times faster | wanted | ours, s | theirs, s |",
+        "|---|---|---|---|---|---|",
+    ]
+    for row in rows:
+        ours, theirs = row["seconds"].values()
+        numbers = f"{row['ratio']:.1f} | {row['wanted']:g} | {ours:.4f} | {theirs:.3f}"
+        lines.append(f"| {row['name']} | {row['peer']} | {numbers} |")
+    for row in results.get("anchor_pass", []):
+        ours, theirs = row["seconds"].values()
+        numbers = f"{1 / row['ratio']:.2f} | {1 / row['wanted']:g} | {ours:.3f} | {theirs:.3f}"
+        lines.append(f"| warm pass, P1, MNIST 60 000, {row['dtype']} | its bare products | {numbers} |")
+    where = results.get("machine", {})
+    versions = ", ".join(f"{name} {number}" for name, number in where.get("versions", {}).items() if number)
+    lines += ["", f"Machine: {where.get('processor')}, {where.get('threads')} threads; {versions}.", ""]
+    return "\n".join(lines)
+
+
+def ratios(rows: list[dict[str, Any]], path: Path) -> None:
+    """Draw how many times faster than each peer, with what was wanted."""
+    figure, axes = plt.subplots(figsize=(7.5, 0.24 * len(rows) + 0.9), layout="constrained")
+    places = np.arange(len(rows))[::-1]
+    axes.barh(places, [row["ratio"] for row in rows], color=OURS, height=0.7)
+    axes.scatter(
+        [row["wanted"] for row in rows], places, marker="|", s=90, color="black", zorder=3, label="wanted"
+    )
+    axes.set_yticks(places, [f"{row['name']}  ({row['peer']})" for row in rows], fontsize=7)
+    axes.set(xscale="log", xlabel="times faster than the peer")
+    axes.axvline(1, color=INK, linewidth=0.8)
+    axes.set_ylim(-0.6, len(rows) - 0.4)
+    axes.legend(frameon=False, fontsize=7, loc="lower right")
+    _plain(axes)
+    figure.savefig(path)
+    plt.close(figure)
+
+
+def growth(curves: dict[str, list[dict[str, Any]]], path: Path) -> None:
+    """Draw seconds against n, d, k and the density, with slopes."""
+    from coding import slope
+
+    names = {"n": "rows n", "d": "features d", "k": "atoms k", "density": "density of codes"}
+    figure, panels = plt.subplots(1, 4, figsize=(10, 2.7), layout="constrained")
+    for axes, (name, label) in zip(panels, names.items(), strict=True):
+        points = curves[name]
+        for kind, color in (("cold", INK), ("warm", OURS)):
+            text = f"{kind}, slope {slope(points, kind):.2f}"
+            axes.loglog(
+                [p["at"] for p in points], [p[kind] for p in points], "o-", ms=3, color=color, label=text
+            )
+        axes.set_xlabel(label)
+        axes.legend(frameon=False, fontsize=7)
+        _plain(axes)
+    panels[0].set_ylabel("seconds, two threads")
+    figure.savefig(path)
+    plt.close(figure)
+
+
+def shares(passes: list[dict[str, Any]], path: Path) -> None:
+    """Draw the share of each part of a warm pass."""
+    figure, axes = plt.subplots(figsize=(7.5, 1.9), layout="constrained")
+    parts = list(passes[0]["shares"])
+    colors = plt.get_cmap("tab20")(np.linspace(0, 1, len(parts)))
+    left = np.zeros(len(passes))
+    for part, color in zip(parts, colors, strict=True):
+        widths = np.array([run["shares"][part] for run in passes])
+        axes.barh([run["dtype"] for run in passes], widths, left=left, color=color, label=part)
+        left += widths
+    axes.set(xlim=(0, 1), xlabel="share of the time of a warm pass, MNIST 60 000, k = 49, one thread")
+    axes.legend(frameon=False, fontsize=7, ncols=5, loc="lower center", bbox_to_anchor=(0.5, 1.0))
+    _plain(axes)
+    figure.savefig(path)
+    plt.close(figure)
+
+
+def _plain(axes: Any) -> None:
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.tick_params(labelsize=7)

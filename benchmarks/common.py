@@ -1,0 +1,156 @@
+"""What all benchmarks share: data, fair timing, and how results are kept."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import statistics
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+Array = NDArray[Any]
+
+RESULTS = Path(__file__).parent / "results"
+
+#: Threads that every contestant gets.
+THREADS = 2
+
+
+def interleaved(
+    contestants: dict[str, Callable[[], Any]], repeats: int, ready: tuple[str, ...] = ()
+) -> dict[str, float]:
+    """Return the median time of each contestant over ``repeats`` runs in turn.
+
+    Before them each has a run that does not count, but for those that are ``ready``. Contests that
+    are over soon go on for two seconds, since short times are the noisiest.
+    """
+    for name, run in contestants.items():
+        if name not in ready:
+            run()
+    seconds: dict[str, list[float]] = {name: [] for name in contestants}
+    end, turn = time.perf_counter() + 2, 0
+    while turn < repeats or (time.perf_counter() < end and turn < 10 * repeats):
+        turn += 1
+        for name, run in contestants.items():
+            begin = time.perf_counter()
+            run()
+            seconds[name].append(time.perf_counter() - begin)
+    return {name: statistics.median(times) for name, times in seconds.items()}
+
+
+def parallel_speed(size: int = 2000) -> float:
+    """Return how many times the products of one thread two threads get done, here and now."""
+    A, B = np.random.default_rng(0).random((size, 784)), np.random.default_rng(1).random((784, 49))
+
+    def rate(threads: int) -> float:
+        begin = time.perf_counter()
+        with ThreadPoolExecutor(threads) as pool:
+            list(pool.map(lambda _: A @ B, range(100)))
+        return 100 / (time.perf_counter() - begin)
+
+    with threadpool_limits(1, user_api="blas"):
+        return statistics.median(rate(THREADS) / rate(1) for _ in range(5))
+
+
+def machine() -> dict[str, Any]:
+    """Return what a reader needs to know of where the numbers come from."""
+    packages = ("vrmf", "numpy", "scipy", "scikit-learn", "numba", "spams-bin", "hyperspy")
+    return {
+        "processor": _processor(),
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "threads": THREADS,
+        "products of two threads over those of one": round(parallel_speed(), 2),
+        "python": platform.python_version(),
+        "versions": {name: _version(name) for name in packages},
+    }
+
+
+def write(name: str, results: dict[str, Any]) -> Path:
+    """Write results as JSON into the folder of results."""
+    path = RESULTS / f"{name}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(results, indent=1) + "\n")
+    return path
+
+
+def read(name: str) -> dict[str, Any]:
+    """Return results that were written earlier, or none."""
+    path = RESULTS / f"{name}.json"
+    return dict(json.loads(path.read_text())) if path.exists() else {}
+
+
+# ------------------------------------------------------------------ data
+
+
+def mnist(n: int, dtype: type = np.float64) -> Array:
+    """Return the first rows of MNIST, scaled to [0, 1]: from the folder VRMF_DATA, else from OpenML."""
+    path = _local("mnist.npz")
+    if path:
+        return np.asarray(np.load(path)["x_train"][:n], dtype=dtype) / dtype(255)
+    from sklearn.datasets import fetch_openml
+
+    pixels = fetch_openml("mnist_784", version=1, as_frame=False).data
+    return np.asarray(pixels[:n], dtype=dtype) / dtype(255)
+
+
+def cbcl(dtype: type = np.float64) -> Array:
+    """Return the 2 429 faces of CBCL, scaled to [0, 1], from the folder VRMF_DATA."""
+    path = _local("cbcl_faces.npz")
+    if path is None:
+        raise SystemExit(
+            "This benchmark needs the CBCL faces. Put cbcl_faces.npz (an array `faces` of 2429 × 361 "
+            "bytes) into a folder and name it in the environment variable VRMF_DATA."
+        )
+    return np.asarray(np.load(path)["faces"], dtype=dtype) / dtype(255)
+
+
+def synth(n: int, outliers: float = 0.1, size: float = 1000.0, seed: int = 0) -> tuple[Array, Array]:
+    """Return the rows of the paper's Synth (d = 400, rank 10) and the true dictionary."""
+    rng = np.random.default_rng(seed)
+    W = rng.normal(0.5, 10**-0.25, (10, 400))
+    H = rng.normal(0.5, 10**-0.25, (n, 10))
+    R = np.where(rng.random((n, 400)) < outliers, rng.uniform(-size, size, (n, 400)), 0)
+    return H @ W + R, W
+
+
+def rows_as_atoms(X: Array, k: int, seed: int = 0, by_sum: bool = False) -> Array:
+    """Return k distinct nonzero rows of X, scaled to norm 1, or to sum 1."""
+    order = np.random.default_rng(seed).permutation(len(X))
+    size = X.sum(axis=1) if by_sum else np.linalg.norm(X, axis=1)
+    order = order[size[order] > 0][:k]
+    return X[order] / size[order, None]
+
+
+def moved(D: Array, relative: float = 1e-3, seed: int = 3) -> Array:
+    """Return D moved in a random direction by the given part of its norm."""
+    step = np.random.default_rng(seed).normal(size=D.shape)
+    return (D + relative * np.linalg.norm(D) / np.linalg.norm(step) * step).astype(D.dtype)
+
+
+def _local(name: str) -> Path | None:
+    path = Path(os.environ.get("VRMF_DATA", "")) / name
+    return path if path.is_file() else None
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor()
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None

@@ -126,12 +126,12 @@ def lasso() -> list[dict[str, Any]]:
 
 
 def sparse_encode() -> list[dict[str, Any]]:
-    """The same problems on 1 000 rows, against coordinate descent of scikit-learn."""
+    """The same problems on 4 000 rows, against coordinate descent of scikit-learn."""
     from sklearn.decomposition import sparse_encode as peer_encode
     from sklearn.exceptions import ConvergenceWarning
 
     data, results = mnist(20_000), []
-    X = data[:1000]
+    X = data[:4000]
     for k in (49, 100, 256):
         D = rows_as_atoms(data, k)
         for weight in (1 / 28, 0.3):
@@ -145,7 +145,7 @@ def sparse_encode() -> list[dict[str, Any]]:
 
             gap = model.losses(X, D, peer()) - model.losses(X, D, encode(model, X, D))
             contestants = {"vrmf": lambda: encode(model, X, D), "scikit-learn": peer}
-            name = f"lasso k={k} λ={weight:.3f}, 1 000 rows"
+            name = f"lasso k={k} λ={weight:.3f}, 4 000 rows"
             results.append(compare(name, 30, contestants, excess_loss_of_peer=float(np.mean(gap))))
     return results
 
@@ -193,7 +193,7 @@ def huber() -> list[dict[str, Any]]:
     model = codes_model(Ridge(weight), L1(weight))
     clipped = np.clip(X, -8, 8)
     for name, D in (("start", rows_as_atoms(clipped, 49)), ("learned", _learned(X, weight))):
-        some, coder = X[:100], Coder(tol=1e-6)
+        some, coder = X[:500], Coder(tol=1e-6)
         peer = _hyperspy_codes(D, weight)
         facts = {
             "error": _huber_error(model, some, D, encode(model, some, D, coder=coder)),
@@ -203,7 +203,7 @@ def huber() -> list[dict[str, Any]]:
             "vrmf": lambda: encode(model, some, D, coder=coder),
             "hyperspy": lambda: peer(some),
         }
-        results.append(compare(f"Huber + ridge, D {name}, 100 rows", 100, contestants, **facts))
+        results.append(compare(f"Huber + ridge, D {name}, 500 rows", 100, contestants, **facts))
     return results
 
 

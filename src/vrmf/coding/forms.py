@@ -106,9 +106,11 @@ class EntrywiseForm(AbstractForm):
     def newton(
         self, P: Array, force: Array, residual: Array, system: System, allowed: Array, max_iter: int
     ) -> Array:
-        rounds, by_inverse = np.empty(len(P), dtype=np.int64), system.inverse is not None
-        inverse = system.A if system.inverse is None else system.inverse
-        full_step = residual if system.inverse is None else residual @ system.inverse
+        rounds = np.empty(len(P), dtype=np.int64)
+        # The inverse is of use to rows with more free entries than pinned ones.
+        by_inverse = system.inverse is not None and 2 * np.count_nonzero(residual) > residual.size
+        inverse = system.inverse if by_inverse else system.A
+        full_step = residual @ inverse if by_inverse else residual
         # An entry may stay pinned against a force this small: all together they err by a tenth.
         slack = (0.1 / math.sqrt(P.shape[1]) * allowed).astype(P.dtype)
         tiny = P.dtype.type(64 * len(system.A) * np.finfo(P.dtype).eps)

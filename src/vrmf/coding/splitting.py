@@ -23,8 +23,11 @@ from vrmf.coding.forms import AbstractForm, form_of
 from vrmf.coding.system import System
 from vrmf.terms.base import AbstractRowTerm, Array
 
-#: Steps of splitting before the first Newton step; if that fails, twice as many before the next.
-FIRST_STEPS = 12
+#: Steps of splitting before the first Newton steps, and the atoms for which there is one more, up to a
+#: bound. After Newton steps that fail there are twice as many.
+FIRST_STEPS = 8
+ATOMS_FOR_ONE_MORE = 64
+MOST_FIRST_STEPS = 16
 MOST_STEPS = 400
 
 #: Over-relaxation, the customary value.
@@ -89,7 +92,8 @@ def split_codes(
     finished, alive = np.zeros(n, dtype=bool), np.arange(n)
     rounding = 2 * float(np.finfo(dtype).eps) * system.bound
     splitting = _Splitting(system, form)
-    P, c, spent, steps, split_next = H, C, 0, FIRST_STEPS, start is None
+    steps = min(FIRST_STEPS + len(system.A) // ATOMS_FOR_ONE_MORE, MOST_FIRST_STEPS)
+    P, c, spent, split_next = H, C, 0, start is None
     while len(alive):
         if split_next:
             steps = min(steps, max_iter - spent)

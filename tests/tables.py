@@ -14,6 +14,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -221,6 +222,15 @@ def _p8(rng: np.random.Generator) -> Instance:
     atoms = D / np.linalg.norm(D, axis=1, keepdims=True)
     return _with_outliers(rng, (model, X, atoms), sign=False)
 
+
+#: Kinds of random dictionaries, of any shape.
+DICTIONARIES: dict[str, Any] = {
+    "normal": lambda rng, shape: rng.normal(size=shape),
+    "uniform": lambda rng, shape: rng.random(shape),
+    "simplex": lambda rng, shape: rng.dirichlet(np.full(shape[1], 0.3), size=shape[0]),
+    "of-all-sizes": lambda rng, shape: rng.normal(size=shape) * np.geomspace(1, 1e-3, shape[0])[:, None],
+    "heavy-tailed": lambda rng, shape: rng.standard_cauchy(shape),
+}
 
 #: Small random instances of every formulation: (formulation, X, D).
 FORMULATIONS: dict[str, Callable[[np.random.Generator], Instance]] = {

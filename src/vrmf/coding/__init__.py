@@ -22,8 +22,10 @@ from vrmf.checks import one_of, real_number, whole_number
 from vrmf.coding.alternating import alternating_codes
 from vrmf.coding.base import Atoms, Codes
 from vrmf.coding.closed_form import ridge_codes
+from vrmf.coding.conjugate import conjugate_codes
+from vrmf.coding.forms import acts_on_entries
 from vrmf.coding.gradient import proximal_gradient_codes
-from vrmf.coding.halves import half_of
+from vrmf.coding.halves import RadialHalf, half_of
 from vrmf.coding.splitting import plain_codes
 from vrmf.terms.base import AbstractRowTerm, Array
 from vrmf.terms.penalties import Free, Ridge
@@ -75,6 +77,8 @@ class Coder:
                 return ridge_codes(X, atoms, code.weight if isinstance(code, Ridge) else 0.0)
             return plain_codes(X, atoms, code, tol=tol, max_iter=self.max_iter, start=start)
         half = half_of(code, atoms) if self.method == "auto" else None
+        if isinstance(half, RadialHalf) and not half.in_ball and acts_on_entries(outliers):
+            return conjugate_codes(X, atoms, half, outliers, tol=tol, max_iter=self.max_iter, start=start)
         if half is not None:
             return alternating_codes(X, atoms, half, outliers, tol=tol, max_iter=self.max_iter, start=start)
         return proximal_gradient_codes(

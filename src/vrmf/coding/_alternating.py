@@ -17,9 +17,14 @@ def subtract_outliers(E: Array, X: Array, level: Array, shrink: float, low: floa
     for row in range(len(E)):
         t = level[row]
         for j in range(E.shape[1]):
-            e = X[row, j] - E[row, j]
-            r = shrink * (e - min(max(e, -t), t))
-            E[row, j] = e - min(max(r, low), high)
+            E[row, j] = best_fit(X[row, j] - E[row, j], t, shrink, low, high)
+
+
+@compiled
+def best_fit(e: float, level: float, shrink: float, low: float, high: float) -> float:
+    """Return e − r for the best outlier r = clip(shrink · soft(e, level), low, high)."""
+    r = shrink * (e - min(max(e, -level), level))
+    return e - min(max(r, low), high)
 
 
 @compiled

@@ -11,6 +11,8 @@ down to its own value; starting at that value, rows with large outliers creep.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from vrmf.coding._alternating import subtract_outliers
@@ -42,7 +44,7 @@ def alternating_codes(
     prox is firmly nonexpansive, so ‖Δ‖·‖D‖₂ bounds the distance of 0 to the subdifferential at p.
     """
     n, dtype = len(X), X.dtype
-    side = _OutlierSide(outliers, X, cold=start is None and max_iter > 1)
+    side = OutlierSide(outliers, X, cold=start is None and max_iter > 1)
     scale = error_scale(atoms, side.envelope(X))
     allowed = tol * scale
     rounding = 2 * float(np.finfo(dtype).eps) * atoms.squared_norm
@@ -75,7 +77,7 @@ def alternating_codes(
     return Codes(half.leave(H), error, iterations, finished, scale)
 
 
-class _OutlierSide:
+class OutlierSide:
     """The outlier term, with a threshold for each row on its way to the term's own."""
 
     def __init__(self, term: AbstractRowTerm, X: Array, cold: bool) -> None:
@@ -117,6 +119,10 @@ class _OutlierSide:
             np.subtract(X, E, out=E)
             E -= self.term.prox(E, 1.0)
             return
-        number = E.dtype.type
-        shrink = number(1 / (1 + self.form.ridge))
-        subtract_outliers(E, X, self.level, shrink, number(self.form.low), number(self.form.high))
+        subtract_outliers(E, X, self.level, *self.numbers(E.dtype)[1:])
+
+    def numbers(self, dtype: np.dtype[Any]) -> tuple[float, float, float, float]:
+        """Return the level of the term, its shrinkage and its ends, of a term that acts on entries."""
+        assert self.form is not None
+        number = dtype.type
+        return self.end, number(1 / (1 + self.form.ridge)), number(self.form.low), number(self.form.high)

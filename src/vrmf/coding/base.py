@@ -76,6 +76,14 @@ class Codes:
     finished: Array  #: whether the error is below the tolerance, or as small as rounding allows
     scale: Array | None = None  #: the unit of the error, or None if the codes were given
 
+    def replace_where_better(self, rows: Array, others: Codes) -> None:
+        """Take over, in place, other codes of the given rows where they are better; count their cost."""
+        self.iterations[rows] += others.iterations
+        better = others.error < self.error[rows]
+        chosen = rows[better]
+        self.H[chosen], self.error[chosen] = others.H[better], others.error[better]
+        self.finished[chosen] = others.finished[better]
+
     @classmethod
     def given(cls, H: Array) -> Codes:
         """Return codes that are known already, and cost nothing."""

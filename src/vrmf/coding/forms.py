@@ -207,6 +207,11 @@ def _proximal_conditions(
     return 2 * L * np.sqrt(np.einsum("ij,ij->i", Y, Y)), force
 
 
+def acts_on_entries(term: AbstractRowTerm) -> bool:
+    """Whether the term has an entrywise form."""
+    return isinstance(form_of(term), EntrywiseForm)
+
+
 def form_of(term: AbstractRowTerm) -> AbstractForm:
     """Return the form of a code term, with compiled kernels where there are some for its type."""
     parts = term.terms if isinstance(term, Sum) else (term,)

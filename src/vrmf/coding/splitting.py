@@ -77,21 +77,11 @@ def plain_codes(
     codes = Codes(solved.H, solved.error / scale, solved.iterations, solved.finished, scale)
     hard = np.flatnonzero(~codes.finished)
     if len(hard) and max_iter > most:
-        _finish(codes, hard, X, atoms, code, tol, max_iter - most)
+        rest = proximal_gradient_codes(
+            X[hard], atoms, code, Absent(), tol=tol, max_iter=max_iter - most, start=codes.H[hard]
+        )
+        codes.replace_where_better(hard, rest)
     return codes
-
-
-def _finish(
-    codes: Codes, hard: Array, X: Array, atoms: Atoms, code: AbstractRowTerm, tol: float, max_iter: int
-) -> None:
-    """Improve the codes of hard rows, in place, by the proximal gradient method."""
-    better = proximal_gradient_codes(
-        X[hard], atoms, code, Absent(), tol=tol, max_iter=max_iter, start=codes.H[hard]
-    )
-    codes.iterations[hard] += better.iterations
-    use = better.error < codes.error[hard]
-    codes.H[hard[use]], codes.error[hard[use]] = better.H[use], better.error[use]
-    codes.finished[hard[use]] = better.finished[use]
 
 
 def split_codes(

@@ -31,7 +31,7 @@ from vrmf.terms.base import Array
 
 T = TypeVar("T")
 
-#: Rows of a block, unless these are so long that fewer make up BLOCK_BYTES.
+#: Rows of a block in double precision, twice as many in single, unless fewer make up BLOCK_BYTES.
 BLOCK_ROWS = 512
 BLOCK_BYTES = 2**25
 
@@ -79,7 +79,8 @@ class ArraySource(AbstractSource):
         self.dtype = X.dtype
         self.n_threads = thread_count(n_jobs)
         row_bytes = max(1, X.shape[1] * X.dtype.itemsize)
-        self._block = int(np.clip(BLOCK_BYTES // row_bytes, 32, BLOCK_ROWS))
+        most = BLOCK_ROWS * 8 // X.dtype.itemsize
+        self._block = int(np.clip(BLOCK_BYTES // row_bytes, 32, most))
 
     def map(self, function: Callable[[Array, Any], T], rows: Array | None = None) -> Iterator[T]:
         def work(where: Any) -> T:

@@ -32,7 +32,8 @@ class System:
         eps, k = float(np.finfo(A.dtype).eps), len(A)
         mean = float(np.mean(np.diagonal(A), dtype=np.float64)) or 1.0
         inverse, factor = _inverse(A)
-        if inverse is not None and _largest_column(A) * _largest_column(inverse) > 1e-3 / eps:
+        # Newton steps correct themselves, so an inverse of a digit or two is of use.
+        if inverse is not None and _largest_column(A) * _largest_column(inverse) > 0.05 / eps:
             inverse = None
         if factor is None:  # singular: let the flat directions count as a thousandth
             factor = _inverse(shifted(A, 1e-3 * mean))[1]

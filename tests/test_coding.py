@@ -272,7 +272,7 @@ def test_the_error_does_not_depend_on_the_start(name: str) -> None:
 
 
 @every_formulation
-@pytest.mark.parametrize("max_iter", [1, 2, 7])
+@pytest.mark.parametrize("max_iter", [1, 2, 5])
 def test_iterations_are_bounded_and_what_is_unfinished_says_so(name: str, max_iter: int) -> None:
     model, X, D = instance(name)
     codes = encode(model, X, D, Coder(tol=1e-10, max_iter=max_iter))

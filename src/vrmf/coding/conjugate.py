@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from vrmf.coding._conjugate import line_search, turn
-from vrmf.coding.alternating import CHECK_EVERY, HALVE_EVERY, OutlierSide, alternating_codes
+from vrmf.coding.alternating import CHECK_EVERY, OutlierSide, alternating_codes
 from vrmf.coding.base import Atoms, Codes, error_scale
 from vrmf.coding.halves import RadialHalf
 from vrmf.terms.base import AbstractRowTerm, Array
@@ -80,7 +80,6 @@ def _approach(X: Array, half: RadialHalf, side: OutlierSide, P: Array, max_iter:
         np.matmul(Y, half.D, out=E)
         side.subtract(E, X)
         half.step(P, Y, E @ half.D.T, t, t)
-        if steps % HALVE_EVERY == 0:
-            side.approach()
+        side.approach()
     side.arrive()
     return steps

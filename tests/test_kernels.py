@@ -25,7 +25,7 @@ from vrmf.coding._alternating import (
 )
 from vrmf.coding._groups import group_conditions, merge_copies
 from vrmf.coding._pivoting import solve
-from vrmf.coding.forms import MAX_ROUNDS, AbstractForm, AnyForm, EntrywiseForm, GroupForm, form_of
+from vrmf.coding.forms import MAX_ROUNDS, RELAX, AbstractForm, AnyForm, EntrywiseForm, GroupForm, form_of
 from vrmf.coding.halves import EntrywiseHalf, RadialHalf, half_of
 from vrmf.coding.system import System
 from vrmf.rows import row_squares
@@ -981,3 +981,24 @@ def test_feasible_codes_are_new_and_nearest(name: str, dtype: Precision) -> None
     elif isinstance(form, AnyForm):
         expected = given / np.maximum(np.linalg.norm(given, axis=1, keepdims=True), 1)
     np.testing.assert_allclose(P, expected, rtol=roundings(dtype, 10), atol=1e-13)
+
+
+@every_precision
+@every_form
+def test_whole_steps_of_splitting_are_products_and_half_steps(name: str, dtype: Precision) -> None:
+    form, rng = FORMS[name], generator(name)
+    system = system_of(rng.normal(size=(WIDTH, 9)).astype(dtype), form.ridge)
+    C = rng.normal(size=(7, WIDTH)).astype(dtype)
+    inverse = system.shifted_inverse(0.5 * form.counts(WIDTH))
+    shape = (7, int(np.sum(form.counts(WIDTH))))
+
+    def fresh() -> tuple[Array, Array, Array, Array]:
+        return np.zeros_like(C), np.zeros(shape, dtype), np.zeros(shape, dtype), C.copy()
+
+    (H, Z, U, Q), (H2, Z2, U2, Q2) = fresh(), fresh()
+    sums = form.split_steps(H, Z, U, C, Q, inverse, 0.5, 3)
+    for _ in range(3):
+        np.matmul(Q2, inverse, out=H2)
+        expected = form.split_step(H2, Z2, U2, C, Q2, 0.5, RELAX)
+    for one, other in ((H, H2), (Z, Z2), (U, U2), (Q, Q2), (np.array(sums), np.array(expected))):
+        np.testing.assert_allclose(one, other, rtol=roundings(dtype), atol=roundings(dtype))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from vrmf.compiled import compiled
 from vrmf.terms.base import Array
 
@@ -42,3 +44,30 @@ def entrywise_step(
             size += z * z
             dual += u * u
     return gap, moved, size, dual
+
+
+@compiled
+def entrywise_steps(
+    H: Array,
+    Z: Array,
+    U: Array,
+    C: Array,
+    Q: Array,
+    inverse: Array,
+    rho: float,
+    relax: float,
+    slope: float,
+    low: float,
+    high: float,
+    steps: int,
+) -> tuple[float, float, float, float]:
+    """Take whole steps of splitting; see :func:`entrywise_step`.
+
+    One call for many steps: threads that ask for the interpreter's lock at every step wait for it.
+    """
+    zero = slope * 0
+    sums = (zero, zero, zero, zero)
+    for _ in range(steps):
+        np.dot(Q, inverse, H)
+        sums = entrywise_step(H, Z, U, C, Q, rho, relax, slope, low, high)
+    return sums

@@ -16,7 +16,7 @@ import numpy as np
 
 from vrmf.coding._groups import group_conditions, group_step, merge_copies
 from vrmf.coding._pivoting import conditions, pivot
-from vrmf.coding._splitting import entrywise_step
+from vrmf.coding._splitting import entrywise_step, entrywise_steps
 from vrmf.coding.system import System
 from vrmf.terms.base import AbstractRowTerm, AbstractTerm, Array
 from vrmf.terms.groups import GroupL2
@@ -25,6 +25,9 @@ from vrmf.terms.sets import Box, NonNegative
 from vrmf.terms.sums import Sum
 
 Sums = tuple[float, float, float, float]
+
+#: Over-relaxation of splitting, the customary value.
+RELAX = 1.6
 
 #: Rounds of pivoting after which a row goes back to splitting.
 MAX_ROUNDS = 8
@@ -53,6 +56,16 @@ class AbstractForm(ABC):
         q = c + ρ(z − u), summed over copies. Returns the sums of (h − z)², (z − its old value)²,
         z² and u².
         """
+
+    def split_steps(
+        self, H: Array, Z: Array, U: Array, C: Array, Q: Array, inverse: Array, rho: float, steps: int
+    ) -> Sums:
+        """Take whole steps of splitting, in place; return the sums of the last."""
+        sums: Sums = (0.0, 0.0, 0.0, 0.0)
+        for _ in range(steps):
+            np.matmul(Q, inverse, out=H)
+            sums = self.split_step(H, Z, U, C, Q, rho, RELAX)
+        return sums
 
     @abstractmethod
     def conditions(self, P: Array, force: Array, system: System) -> tuple[Array, Array]:
@@ -96,6 +109,15 @@ class EntrywiseForm(AbstractForm):
     ) -> Sums:
         number = H.dtype.type
         sums: Sums = entrywise_step(H, Z, U, C, Q, number(rho), number(relax), *self._numbers(H))
+        return sums
+
+    def split_steps(
+        self, H: Array, Z: Array, U: Array, C: Array, Q: Array, inverse: Array, rho: float, steps: int
+    ) -> Sums:
+        number = H.dtype.type
+        sums: Sums = entrywise_steps(
+            H, Z, U, C, Q, inverse, number(rho), number(RELAX), *self._numbers(H), steps
+        )
         return sums
 
     def conditions(self, P: Array, force: Array, system: System) -> tuple[Array, Array]:

@@ -35,9 +35,6 @@ MOST_STEPS = 400
 #: Rows that take more iterations than this are left to the proximal gradient method.
 MOST_ITERATIONS = 1000
 
-#: Over-relaxation, the customary value.
-RELAX = 1.6
-
 #: The weight ρ is adapted after these steps, when it is off by more than MISFIT.
 ADAPT_AT = (4, 8, 16, 32, 64, 128, 256)
 MISFIT = 2.5
@@ -154,17 +151,15 @@ class _Splitting:
         else:
             form.split_step(H, self.Z, self.U, C, Q, self.rho, 0.0)  # only for Q
         inverse = self._inverse()
-        for step in range(1, steps + 1):
-            np.matmul(Q, inverse, out=H)
-            gap, moved, size, dual = form.split_step(H, self.Z, self.U, C, Q, self.rho, RELAX)
-            if step in ADAPT_AT and step < steps:
-                # Balance the two residuals, each relative to its own size.
-                factor = ((gap / size) * (dual / moved)) ** 0.25 if size > 0 and moved > 0 else 1.0
-                factor = self._adapt(factor)
-                if factor != 1:
-                    self.U /= number(factor)
-                    form.split_step(H, self.Z, self.U, C, Q, self.rho, 0.0)
-                    inverse = self._inverse()
+        taken = 0
+        while taken < steps:
+            stop = min([steps, *(step for step in ADAPT_AT if step > taken)])
+            sums = form.split_steps(H, self.Z, self.U, C, Q, inverse, self.rho, stop - taken)
+            taken, factor = stop, self._adapt(_misfit(sums)) if stop < steps else 1.0
+            if factor != 1:
+                self.U /= number(factor)
+                form.split_step(H, self.Z, self.U, C, Q, self.rho, 0.0)  # only for Q
+                inverse = self._inverse()
         return form.merge(self.Z)
 
     def keep(self, rows: Array) -> None:
@@ -184,3 +179,9 @@ class _Splitting:
         if self.rho == self.system.curvature and np.all(self.counts == 1):
             return self.system.first_inverse
         return self.system.shifted_inverse(self.rho * self.counts)
+
+
+def _misfit(sums: tuple[float, float, float, float]) -> float:
+    """Return the factor of ρ that balances the two residuals, each relative to its own size."""
+    gap, moved, size, dual = sums
+    return float((gap / size) * (dual / moved)) ** 0.25 if size > 0 and moved > 0 else 1.0

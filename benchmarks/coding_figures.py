@@ -8,6 +8,7 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 from common import RESULTS
+from matplotlib.ticker import NullFormatter
 
 COMPARED = ("lasso", "sparse_encode", "nonnegative", "huber", "group", "precision")
 INK, OURS = "#404040", "#1f6fb4"
@@ -58,7 +59,7 @@ def ratios(rows: list[dict[str, Any]], path: Path) -> None:
     axes.set(xscale="log", xlabel="times faster than the peer")
     axes.axvline(1, color=INK, linewidth=0.8)
     axes.set_ylim(-0.6, len(rows) - 0.4)
-    axes.legend(frameon=False, fontsize=7, loc="lower right")
+    axes.legend(title="mark", fontsize=7, title_fontsize=7, loc="upper right")
     _plain(axes)
     figure.savefig(path)
     plt.close(figure)
@@ -73,10 +74,12 @@ def growth(curves: dict[str, list[dict[str, Any]]], path: Path) -> None:
     for axes, (name, label) in zip(panels, names.items(), strict=True):
         points = curves[name]
         for kind, color in (("cold", INK), ("warm", OURS)):
-            text = f"{kind}, slope {slope(points, kind):.2f}"
+            text = kind if name == "density" else f"{kind}, slope {slope(points, kind):.2f}"
             axes.loglog(
                 [p["at"] for p in points], [p[kind] for p in points], "o-", ms=3, color=color, label=text
             )
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_minor_formatter(NullFormatter())
         axes.set_xlabel(label)
         axes.legend(frameon=False, fontsize=7)
         _plain(axes)

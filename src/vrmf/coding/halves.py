@@ -77,7 +77,7 @@ def _rotated(atoms: Atoms) -> tuple[Array, Array]:
     D = atoms.spectrum[1].T @ atoms.D
     squares, largest = row_squares(D), atoms.squared_norm
     eps, k = float(np.finfo(D.dtype).eps), len(D)
-    flat = squares <= k * (8 * eps) ** 2 * largest
+    flat = squares <= k * (64 * eps) ** 2 * largest
     D[flat] = 0
     return D, np.where(flat, 0, np.maximum(squares, 4 * k * eps * largest)).astype(D.dtype)
 

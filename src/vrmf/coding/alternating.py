@@ -16,13 +16,11 @@ from typing import Any
 import numpy as np
 
 from vrmf.coding._alternating import subtract_outliers
-from vrmf.coding.base import Atoms, Codes, error_scale
+from vrmf.coding.base import Atoms, Codes, Ledger, error_scale
 from vrmf.coding.forms import EntrywiseForm, form_of
 from vrmf.coding.halves import AbstractHalf
+from vrmf.rows import row_squares
 from vrmf.terms.base import AbstractRowTerm, Array
-
-#: Finished rows are put aside once in so many steps, if they are a fourth of all.
-CHECK_EVERY = 4
 
 #: From cold the threshold is halved once in so many steps.
 HALVE_EVERY = 2
@@ -49,32 +47,25 @@ def alternating_codes(
     allowed = tol * scale
     rounding = 2 * float(np.finfo(dtype).eps) * atoms.squared_norm
     P = half.enter(np.zeros((n, len(atoms.D)), dtype) if start is None else start.astype(dtype, copy=False))
-    H, error, iterations = np.zeros_like(P), np.zeros(n), np.zeros(n, dtype=np.int64)
-    finished, alive = np.zeros(n, dtype=bool), np.arange(n)
+    ledger = Ledger(P, scale, max_iter)
     Y, t, rows, E = P.copy(), np.ones(n, dtype), X, np.empty_like(X)
     for iteration in range(1, max_iter + 1):
         np.matmul(Y, half.D, out=E)
         side.subtract(E, rows)
-        miss = half.step(P, Y, E @ half.D.T, t, allowed[alive])
-        done = (miss <= allowed[alive]) | (miss <= rounding * np.sqrt(np.einsum("ij,ij->i", P, P)))
+        miss = half.step(P, Y, E @ half.D.T, t, allowed[ledger.alive])
+        done = (miss <= allowed[ledger.alive]) | (miss <= rounding * np.sqrt(row_squares(P)))
         done &= side.settled
-        every = bool(np.all(done)) or iteration == max_iter
-        if every or (iteration % CHECK_EVERY == 0 and 4 * np.count_nonzero(done) >= len(done)):
-            ended = np.ones_like(done) if every else done
-            put = alive[ended]
-            H[put], error[put] = P[ended], miss[ended] / scale[put]
-            iterations[put], finished[put] = iteration, done[ended]
-            if every:
-                break
-            going = ~ended
-            alive, rows, P, Y, t = alive[going], rows[going], P[going], Y[going], t[going]
-            E = E[: len(alive)]
+        going = ledger.close(iteration, P, miss, done)
+        if not len(ledger.alive):
+            break
+        if going is not None:
+            rows, P, Y, t, E = rows[going], P[going], Y[going], t[going], E[: len(ledger.alive)]
             side.keep(going)
         if iteration + 1 == max_iter:
             side.arrive()
         elif iteration % HALVE_EVERY == 0:
             side.approach()
-    return Codes(half.leave(H), error, iterations, finished, scale)
+    return ledger.codes(half.leave(ledger.H))
 
 
 class OutlierSide:

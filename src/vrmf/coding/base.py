@@ -91,6 +91,38 @@ class Codes:
         return cls(H, np.zeros(n), np.zeros(n, dtype=np.int64), np.ones(n, dtype=bool))
 
 
+class Ledger:
+    """The codes of rows that are done with, and which rows are not, in an iteration over many rows.
+
+    Rows that are done with are put aside once in CHECK_EVERY iterations, if they are a fourth of all.
+    """
+
+    CHECK_EVERY = 4
+
+    def __init__(self, P: Array, scale: Array, max_iter: int) -> None:
+        n = len(P)
+        self.H, self.error, self.scale, self.max_iter = np.zeros_like(P), np.zeros(n), scale, max_iter
+        self.iterations, self.finished = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=bool)
+        self.alive = np.arange(n)  #: the rows that go on
+
+    def close(self, iteration: int, P: Array, miss: Array, done: Array) -> Array | None:
+        """Put aside the rows that are done, or all at the end; return which go on, or None for all."""
+        every = bool(np.all(done)) or iteration == self.max_iter
+        due = iteration % self.CHECK_EVERY == 0 and 4 * np.count_nonzero(done) >= len(done)
+        if not (every or due):
+            return None
+        ended = np.ones_like(done) if every else done
+        rows = self.alive[ended]
+        self.H[rows], self.error[rows] = P[ended], miss[ended] / self.scale[rows]
+        self.iterations[rows], self.finished[rows] = iteration, done[ended]
+        self.alive = self.alive[~ended]
+        return ~ended
+
+    def codes(self, H: Array) -> Codes:
+        """Return the codes ``H``, which are those of the ledger in the user's coordinates."""
+        return Codes(H, self.error, self.iterations, self.finished, self.scale)
+
+
 def error_scale(atoms: Atoms, envelope: Array) -> Array:
     """Return the unit in which the error of each row's code is told, never 0."""
     scale = np.sqrt(row_squares(envelope)) * atoms.norm

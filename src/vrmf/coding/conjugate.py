@@ -11,9 +11,10 @@ from __future__ import annotations
 import numpy as np
 
 from vrmf.coding._conjugate import line_search, turn
-from vrmf.coding.alternating import CHECK_EVERY, OutlierSide, alternating_codes
-from vrmf.coding.base import Atoms, Codes, error_scale
+from vrmf.coding.alternating import OutlierSide, alternating_codes
+from vrmf.coding.base import Atoms, Codes, Ledger, error_scale
 from vrmf.coding.halves import RadialHalf
+from vrmf.rows import row_squares
 from vrmf.terms.base import AbstractRowTerm, Array
 
 #: Rows that take more iterations than this are left to alternation.
@@ -40,8 +41,7 @@ def conjugate_codes(
     allowed, rounding = tol * scale, 2 * float(np.finfo(dtype).eps) * atoms.squared_norm
     P = half.enter(np.zeros((n, len(atoms.D)), dtype) if start is None else start.astype(dtype, copy=False))
     spent = _approach(X, half, side, P, most - 1)
-    H, error, iterations = np.zeros_like(P), np.zeros(n), np.zeros(n, dtype=np.int64)
-    finished, alive = np.zeros(n, dtype=bool), np.arange(n)
+    ledger = Ledger(P, scale, most)
     E, W = X - P @ half.D, np.empty_like(X)
     direction, G, old = np.zeros_like(P), np.zeros_like(P), np.full(n, np.inf, dtype)
     alpha, miss, ridge = np.ones(n, dtype), np.empty(n, dtype), dtype.type(half.ridge)
@@ -49,21 +49,15 @@ def conjugate_codes(
         np.matmul(direction, half.D, out=W)
         line_search(E, W, P, direction, G, alpha, ridge, *side.numbers(dtype))
         turn(P, direction, G, old, W @ half.D.T, half.metric, ridge, miss)
-        done = (miss <= allowed[alive]) | (miss <= rounding * np.sqrt(np.einsum("ij,ij->i", P, P)))
-        every = bool(np.all(done)) or iteration == most
-        if every or (iteration % CHECK_EVERY == 0 and 4 * np.count_nonzero(done) >= len(done)):
-            ended = np.ones_like(done) if every else done
-            put = alive[ended]
-            H[put], error[put] = P[ended], miss[ended] / scale[put]
-            iterations[put], finished[put] = iteration, done[ended]
-            if every:
-                break
-            going = ~ended
-            alive, P, direction, G = alive[going], P[going], direction[going], G[going]
-            E, old, alpha, miss = E[going], old[going], alpha[going], miss[going]
-            W = W[: len(alive)]
-    codes = Codes(half.leave(H), error, iterations, finished, scale)
-    hard = np.flatnonzero(~finished)
+        done = (miss <= allowed[ledger.alive]) | (miss <= rounding * np.sqrt(row_squares(P)))
+        going = ledger.close(iteration, P, miss, done)
+        if not len(ledger.alive):
+            break
+        if going is not None:
+            P, direction, G, E = P[going], direction[going], G[going], E[going]
+            old, alpha, miss, W = old[going], alpha[going], miss[going], W[: len(ledger.alive)]
+    codes = ledger.codes(half.leave(ledger.H))
+    hard = np.flatnonzero(~codes.finished)
     if len(hard) and max_iter > most:
         rest = alternating_codes(
             X[hard], atoms, half, outliers, tol=tol, max_iter=max_iter - most, start=codes.H[hard]

@@ -42,6 +42,7 @@ from vrmf.terms import (
     UnitBall,
 )
 from vrmf.terms.base import Array
+from vrmf.terms.sums import ridge_of
 
 
 @dataclass(frozen=True)
@@ -152,8 +153,7 @@ class Formulation:
         whose envelope is flat. Where both vanish (A4) fails, and a thousandth of the largest
         curvature stands in.
         """
-        parts = self.code.terms if isinstance(self.code, Sum) else (self.code,)
-        ridge = sum(part.weight for part in parts if isinstance(part, Ridge))
+        ridge = ridge_of(self.code)
         fit = 0.0 if self.has_outliers else atoms.smallest_curvature
         return max(ridge + fit, 1e-3 * atoms.squared_norm)
 

@@ -73,7 +73,7 @@ class Problem:
 
         ``start`` holds codes of all rows to start from; codes are written into ``keep`` if given.
         """
-        atoms = _prepared(D)
+        atoms = Atoms(D)
 
         def block(X: Array, where: Any) -> Stats:
             codes = self.formulation.encode(X, atoms, coder, _at(start, where))
@@ -91,7 +91,7 @@ class Problem:
         If the codes of all rows at the anchor are known, they are used there, and D's start from
         them; else both are solved from zero.
         """
-        current, before = _prepared(D), _prepared(anchor)
+        current, before = Atoms(D), Atoms(anchor)
 
         def block(X: Array, where: Any) -> PairedStats:
             known = _at(anchor_codes, where)
@@ -177,12 +177,6 @@ def reseed(formulation: Formulation, D: Array, dead: Array, worst: WorstRows) ->
 def with_tolerance(coder: Coder, tol: float) -> Coder:
     """Return the coder with another tolerance."""
     return replace(coder, tol=tol)
-
-
-def _prepared(D: Array) -> Atoms:
-    atoms = Atoms(D)
-
-    return atoms
 
 
 def _at(codes: Array | None, where: Any) -> Array | None:

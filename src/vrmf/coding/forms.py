@@ -18,11 +18,12 @@ from vrmf.coding._groups import group_conditions, group_step, merge_copies
 from vrmf.coding._pivoting import conditions, pivot
 from vrmf.coding._splitting import entrywise_step, entrywise_steps
 from vrmf.coding.system import System
+from vrmf.rows import row_squares
 from vrmf.terms.base import AbstractRowTerm, AbstractTerm, Array
 from vrmf.terms.groups import GroupL2
 from vrmf.terms.penalties import L1, Free, Ridge
 from vrmf.terms.sets import Box, NonNegative
-from vrmf.terms.sums import Sum
+from vrmf.terms.sums import parts_of, ridge_of
 
 Sums = tuple[float, float, float, float]
 
@@ -226,7 +227,7 @@ def _proximal_conditions(
     L, Y = system.bound, P.copy()
     P[:] = term.prox(Y + force / P.dtype.type(L), 1 / L)
     Y -= P
-    return 2 * L * np.sqrt(np.einsum("ij,ij->i", Y, Y)), force
+    return 2 * L * np.sqrt(row_squares(Y)), force
 
 
 def acts_on_entries(term: AbstractRowTerm) -> bool:
@@ -236,9 +237,8 @@ def acts_on_entries(term: AbstractRowTerm) -> bool:
 
 def form_of(term: AbstractRowTerm) -> AbstractForm:
     """Return the form of a code term, with compiled kernels where there are some for its type."""
-    parts = term.terms if isinstance(term, Sum) else (term,)
-    ridge = float(sum(part.weight for part in parts if isinstance(part, Ridge)))
-    others = [part for part in parts if not isinstance(part, Ridge | Free)]
+    ridge = ridge_of(term)
+    others = [part for part in parts_of(term) if not isinstance(part, Ridge | Free)]
     if all(isinstance(part, L1 | NonNegative | Box) for part in others):
         return _entrywise(ridge, others)
     if len(others) == 1 and isinstance(others[0], GroupL2):

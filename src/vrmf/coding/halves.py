@@ -18,7 +18,7 @@ from vrmf.rows import row_squares
 from vrmf.terms.base import AbstractRowTerm, Array
 from vrmf.terms.penalties import Free, Ridge
 from vrmf.terms.sets import UnitBall
-from vrmf.terms.sums import Sum
+from vrmf.terms.sums import parts_of, ridge_of
 
 
 class AbstractHalf(ABC):
@@ -111,9 +111,8 @@ class EntrywiseHalf(AbstractHalf):
 
 def half_of(code: AbstractRowTerm, atoms: Atoms) -> AbstractHalf | None:
     """Return the half for a code term, or None if there is none for its type."""
-    parts = code.terms if isinstance(code, Sum) else (code,)
+    parts = parts_of(code)
     if all(isinstance(part, Ridge | Free | UnitBall) for part in parts):
-        ridge = float(sum(part.weight for part in parts if isinstance(part, Ridge)))
-        return RadialHalf(atoms, ridge, any(isinstance(part, UnitBall) for part in parts))
+        return RadialHalf(atoms, ridge_of(code), any(isinstance(part, UnitBall) for part in parts))
     form = form_of(code)
     return EntrywiseHalf(atoms, form) if isinstance(form, EntrywiseForm) else None

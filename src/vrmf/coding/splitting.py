@@ -22,6 +22,7 @@ from vrmf.coding.base import Atoms, Codes, error_scale
 from vrmf.coding.forms import AbstractForm, form_of
 from vrmf.coding.gradient import proximal_gradient_codes
 from vrmf.coding.system import System
+from vrmf.rows import row_squares
 from vrmf.terms.base import AbstractRowTerm, Array
 from vrmf.terms.sets import Absent
 
@@ -112,7 +113,7 @@ def split_codes(
         miss, residual = form.conditions(P, force, system)
         done = miss <= allowed[alive]
         if not np.all(done):
-            done |= miss <= rounding * np.sqrt(np.einsum("ij,ij->i", P, P))
+            done |= miss <= rounding * np.sqrt(row_squares(P))
         ended = done if spent < max_iter else np.ones_like(done)
         if np.any(ended):
             rows, going = alive[ended], ~ended

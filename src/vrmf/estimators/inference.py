@@ -103,6 +103,4 @@ class Inference(TransformerMixin):
 
     def _atoms(self, dtype: Any) -> Atoms:
         # What is feasible to single precision may need a last touch in double.
-        atoms = Atoms(feasible(self.formulation_, self.components_.astype(dtype, copy=False)))
-
-        return atoms
+        return Atoms(feasible(self.formulation_, self.components_.astype(dtype, copy=False)))

@@ -103,7 +103,7 @@ class Sum(AbstractRowTerm):
     def prox(self, Z: Array, step: float) -> Array:
         if self._order is None:
             return self._split_prox(Z, step)
-        ridge, step = sum(term.weight for term in self.terms if isinstance(term, Ridge)), float(step)
+        ridge, step = ridge_of(self), float(step)
         P, step = Z / (1 + step * ridge), step / (1 + step * ridge)
         for term in self._order:
             P = term.prox(P, step)
@@ -163,6 +163,21 @@ class Sum(AbstractRowTerm):
             stacklevel=3,
         )
         return P
+
+
+def parts_of(term: AbstractTerm) -> tuple[AbstractTerm, ...]:
+    """Return the parts of a sum, or the term itself."""
+    return term.terms if isinstance(term, Sum) else (term,)
+
+
+def ridge_of(term: AbstractTerm) -> float:
+    """Return the weight of all ridges in a term.
+
+    >>> from vrmf.terms import L1
+    >>> ridge_of(L1(1.0) + Ridge(0.5) + Ridge(0.25))
+    0.75
+    """
+    return float(sum(part.weight for part in parts_of(term) if isinstance(part, Ridge)))
 
 
 def _row_sizes(Z: Array) -> Array:

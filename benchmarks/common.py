@@ -113,6 +113,17 @@ def cbcl(dtype: type = np.float64) -> Array:
     return np.asarray(np.load(path)["faces"], dtype=dtype) / dtype(255)
 
 
+def yaleb(dtype: type = np.float64) -> Array:
+    """Return the 2 414 faces of Extended Yale B, 32 × 32, scaled to [0, 1], from the folder VRMF_DATA."""
+    path = _local("yaleb_32x32.npz")
+    if path is None:
+        raise SystemExit(
+            "This benchmark needs Extended Yale B. Put yaleb_32x32.npz (an array `faces` of 2414 × 1024 "
+            "bytes) into a folder and name it in the environment variable VRMF_DATA."
+        )
+    return np.asarray(np.load(path)["faces"], dtype=dtype) / dtype(255)
+
+
 def synth(n: int, outliers: float = 0.1, size: float = 1000.0, seed: int = 0) -> tuple[Array, Array]:
     """Return the rows of the paper's Synth (d = 400, rank 10) and the true dictionary."""
     rng = np.random.default_rng(seed)

@@ -138,13 +138,14 @@ def test_grid_search_over_alpha(name: str) -> None:
 @every_estimator
 @pytest.mark.parametrize("solver", ["vr", VR(batch_size=4)], ids=["name", "value"])
 def test_grid_search_over_an_option_of_the_solver(name: str, solver: Any) -> None:
-    search = GridSearchCV(
-        make(name, solver=solver, max_iter=10), {"solver__step_size": [1e-8, "auto"]}, cv=2
-    )
+    grid = {"solver__step_size": [1e-8, "auto"], "solver__opening": [False]}
+    search = GridSearchCV(make(name, solver=solver, max_iter=10), grid, cv=2)
     search.fit(X)
     stuck, moving = search.cv_results_["mean_test_score"]
     assert moving > stuck, "a step of nearly nothing was as good as the automatic one"
-    assert search.best_estimator_.solver_ == (VR() if solver == "vr" else VR(batch_size=4))
+    assert search.best_estimator_.solver_ == (
+        VR(opening=False) if solver == "vr" else VR(batch_size=4, opening=False)
+    )
 
 
 def test_grid_search_over_solvers() -> None:

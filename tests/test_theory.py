@@ -308,7 +308,7 @@ def test_check_solver_reads_the_solver(solver: VR) -> None:
         step_size = 1 / problem.stats(D, solver.coder).largest_curvature
     else:
         step_size = float(solver.step_size)
-    b, m = solver.epoch_shape(30)
+    b, m = solver.epoch_shape(30, len(D))
     expected = theory.check_conditions(30, b, m, step_size, estimate.worst, inexact=solver.tau is not None)
     assert theory.check_solver(problem, solver, D, random_state=0) == expected
 

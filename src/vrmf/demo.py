@@ -42,8 +42,8 @@ def fits(X: Array, passes: int, n_components: int, seed: int) -> Iterator[Fit]:
     """Fit each model with each solver, from the same start and for about the same passes."""
     for problem, kind in MODELS.items():
         for solver in SOLVERS:
-            # An epoch of VR with cached codes is two passes: its anchor and its inner steps.
-            epochs = max(1, passes // 2) if solver == "vr" else passes
+            # VR opens with two passes; an epoch is two more, the anchor and the inner steps.
+            epochs = max(1, passes // 2 - 1) if solver == "vr" else passes
             model = kind(
                 n_components,
                 solver=solver,

@@ -65,8 +65,11 @@ class History:
     last: Measurement | None = None  #: the newest measurement
 
     def add(self, iterate: Iterate, own: Measurement | None = None) -> None:
-        """Add an iterate, and what its step learned of the one before; ``own`` is of its own."""
-        if iterate.state.measured is not None and self.step:
+        """Add an iterate, and what its step learned of the one before; ``own`` is of its own.
+
+        A step may measure with loose codes, so it does not overwrite what is recorded already.
+        """
+        if iterate.state.measured is not None and self.step and math.isnan(self.objective[-1]):
             self.note(iterate.state.measured)
         self.step.append(iterate.step)
         self.passes.append(iterate.passes)

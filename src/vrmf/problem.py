@@ -23,8 +23,9 @@ from vrmf.coding import Atoms, Coder, Codes
 from vrmf.formulations import Formulation
 from vrmf.sources import AbstractSource
 from vrmf.stats import Stats, WorstRows
-from vrmf.terms import Simplex, Sum
-from vrmf.terms.base import Array, row_norms
+from vrmf.terms import Simplex
+from vrmf.terms.base import AbstractSet, Array, row_norms
+from vrmf.terms.sums import parts_of
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,30 @@ class PairedStats:
 
     def __add__(self, other: PairedStats) -> PairedStats:
         return PairedStats(self.current + other.current, self.anchor + other.anchor)
+
+
+@dataclass(frozen=True, eq=False)
+class SlopeChange:
+    """Sums over rows of the slope at the current dictionary minus that at the anchor."""
+
+    slope: Array  #: shape (k, d)
+    gram: Array | None  #: Σ hᵀh at the current dictionary, where the slope needs it
+    old_gram: Array | None  #: the same at the anchor
+    count: int  #: number of rows
+    used: Array  #: in how many codes each atom takes part, shape (k,)
+
+    def __add__(self, other: SlopeChange) -> SlopeChange:
+        grams: tuple[Array | None, Array | None] = (None, None)
+        if self.gram is not None and self.old_gram is not None:
+            grams = (self.gram + other.gram, self.old_gram + other.old_gram)
+        return SlopeChange(
+            self.slope + other.slope, *grams, self.count + other.count, self.used + other.used
+        )
+
+    @property
+    def gradient(self) -> Array:
+        """The change of the gradient of the mean loss over these rows."""
+        return self.slope / self.count
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,43 +132,90 @@ class Problem:
 
         return self.source.reduce(block, rows)
 
+    def slope_change(
+        self, D: Array, anchor: Array, coder: Coder, rows: Array, anchor_codes: Array | None = None
+    ) -> SlopeChange:
+        """Return by how much the slope over ``rows`` at D differs from that at the anchor.
+
+        What :meth:`paired_stats` tells, with fewer products: without outliers the slope is
+        HᵀH D − HᵀX, so the rows enter by (H − H₀)ᵀX alone.
+        """
+        current, before = Atoms(D), Atoms(anchor)
+        formulation = self.formulation
+
+        def block(X: Array, where: Any) -> SlopeChange:
+            known = _at(anchor_codes, where)
+            codes = formulation.encode(X, current, coder, known)
+            old = known if known is not None else formulation.encode(X, before, coder).H
+            H, used = codes.H, np.count_nonzero(codes.H, axis=0)
+            if formulation.has_outliers:
+                slope = H.T @ formulation.residual(X, D, H)[0]
+                slope -= old.T @ formulation.residual(X, anchor, old)[0]
+                return SlopeChange(slope, None, None, len(X), used)
+            return SlopeChange((old - H).T @ X, H.T @ H, old.T @ old, len(X), used)
+
+        change = self.source.reduce(block, rows)
+        if change.gram is None or change.old_gram is None:
+            return change
+        return replace(change, slope=change.slope + change.gram @ D - change.old_gram @ anchor)
+
     def prox_step(self, D: Array, gradient: Array, step: float) -> Array:
         """Return prox of step · ψ at D − step · gradient."""
         return self.formulation.dictionary.prox(D - step * gradient, step)
 
+    def mapping(self, stats: Stats, D: Array, step: float) -> Array:
+        """Return the gradient mapping Γ = (D − prox step) / step at D from the sums of a full pass."""
+        return (D - self.prox_step(D, stats.gradient, step)) / step
+
     def stationarity(self, stats: Stats, D: Array, step: float) -> float:
-        """Return ‖Γ‖² at D from the sums of a full pass, Γ = (D − prox step) / step."""
-        mapping = (D - self.prox_step(D, stats.gradient, step)) / step
-        return float(np.sum(np.square(mapping, dtype=np.float64)))
+        """Return ‖Γ‖² at D from the sums of a full pass."""
+        return squared_norm(self.mapping(stats, D, step))
 
     def measure(self, stats: Stats, D: Array) -> Measurement:
         """Return f and ‖Γ‖² at D from the sums of a full pass, at the step 1/λ_max(A) of that pass."""
+        return self.measure_with_mapping(stats, D)[0]
+
+    def measure_with_mapping(self, stats: Stats, D: Array) -> tuple[Measurement, Array]:
+        """Return what :meth:`measure` does, and Γ itself."""
         curvature = stats.largest_curvature
+        mapping = self.mapping(stats, D, 1 / curvature)
         rounding = float(np.finfo(D.dtype).eps) * curvature * float(np.linalg.norm(D))
-        return Measurement(
+        measured = Measurement(
             objective=stats.mean_loss + self.formulation.dictionary.value(D),
-            stationarity=self.stationarity(stats, D, 1 / curvature),
+            stationarity=squared_norm(mapping),
             rounding=rounding**2,
         )
+        return measured, mapping
 
-    def sample(self, size: int, *key: int) -> Array:
-        """Draw ``size`` row numbers uniformly without replacement, sorted; the key decides."""
-        rng = np.random.default_rng(key)
-        return np.sort(rng.choice(self.n_samples, size, replace=False, shuffle=False))
+    def sample(self, size: int, *key: int, among: Array | None = None) -> Array:
+        """Draw ``size`` row numbers uniformly without replacement, sorted; the key decides.
+
+        They come from the sorted row numbers ``among``, if given.
+        """
+        count = self.n_samples if among is None else len(among)
+        chosen = np.sort(np.random.default_rng(key).choice(count, size, replace=False, shuffle=False))
+        return chosen if among is None else among[chosen]
+
+
+def squared_norm(Z: Array) -> float:
+    """Return ‖Z‖², summed in double precision."""
+    return float(np.sum(np.square(Z, dtype=np.float64)))
 
 
 def feasible(formulation: Formulation, D: Array) -> Array:
     """Return D if its value is finite, else the nearest dictionary where it is."""
     if np.isfinite(formulation.dictionary.value(D)):
         return D
-    # As the step goes to 0, the prox of a set plus a finite penalty goes to the projection.
+    sets = [part for part in parts_of(formulation.dictionary) if isinstance(part, AbstractSet)]
+    if len(sets) == 1:
+        return sets[0].prox(D, 1.0)
+    # As the step goes to 0, the prox of sets plus a finite penalty goes to the projection.
     return formulation.dictionary.prox(D, 1e-14)
 
 
 def atoms_from_rows(formulation: Formulation, rows: Array, norm: float = 1.0) -> Array:
     """Return feasible atoms that point along rows: of sum 1 in a simplex, else of the given norm."""
-    term = formulation.dictionary
-    if any(isinstance(part, Simplex) for part in (term.terms if isinstance(term, Sum) else [term])):
+    if any(isinstance(part, Simplex) for part in parts_of(formulation.dictionary)):
         size = np.sum(np.maximum(rows, 0), axis=1)
         rows, norm = np.maximum(rows, 0), 1.0
     else:
@@ -172,11 +244,6 @@ def reseed(formulation: Formulation, D: Array, dead: Array, worst: WorstRows) ->
     D = D.copy()
     D[places] = atoms_from_rows(formulation, rows, norm)
     return feasible(formulation, D)
-
-
-def with_tolerance(coder: Coder, tol: float) -> Coder:
-    """Return the coder with another tolerance."""
-    return replace(coder, tol=tol)
 
 
 def _at(codes: Array | None, where: Any) -> Array | None:

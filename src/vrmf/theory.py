@@ -248,7 +248,7 @@ def check_solver(
     True
     """
     n = problem.n_samples
-    b, m = solver.epoch_shape(n)
+    b, m = solver.epoch_shape(n, len(D))
     estimate = estimate_lipschitz(
         problem, D, radius=radius, n_pairs=n_pairs, random_state=random_state, coder=solver.coder
     )

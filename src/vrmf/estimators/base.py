@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 from abc import abstractmethod
 from collections.abc import Iterator
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -35,7 +35,7 @@ from vrmf.loop import (
     until_stopped,
 )
 from vrmf.problem import Measurement, Problem, atoms_from_rows
-from vrmf.solvers import SMM, SOLVERS, AbstractSolver, AbstractStreamSolver
+from vrmf.solvers import SMM, SOLVERS, VR, AbstractSolver, AbstractStreamSolver
 from vrmf.solvers.base import rises
 from vrmf.solvers.smm import SMMState
 from vrmf.sources import AbstractSource, as_source, single_threaded_blas
@@ -141,7 +141,7 @@ class AbstractFactorizer(NestedParameters, Inference, ClassNamePrefixFeaturesOut
         """Yield the iterates of the fit, one step at a time, without changing the model."""
         self._check_parameters()
         X = self._checked_sign(check_array(X, dtype=[np.float64, np.float32]))
-        source, solver = self._source(X), self._solver()
+        source, solver = self._source(X), self._fit_solver()
         problem, D, seed, _ = self._start(source)
         record = recorder(problem, self.record_every)
         for current, _, _ in until_stopped(solver, problem, D, seed, self._rules(), record):
@@ -194,7 +194,7 @@ class AbstractFactorizer(NestedParameters, Inference, ClassNamePrefixFeaturesOut
     def _fit(self, X: Any, keep_codes: bool) -> Array | None:
         self._check_parameters()
         X = self._validated(X, reset=True)
-        source, solver = self._source(X), self._solver()
+        source, solver = self._source(X), self._fit_solver()
         problem, D, seed, weights = self._start(source)
         outcome = run(
             solver,
@@ -238,7 +238,7 @@ class AbstractFactorizer(NestedParameters, Inference, ClassNamePrefixFeaturesOut
         weights = self._weights(source, summary, seed)
         formulation = self._formulation(source.n_samples, weights)
         formulation.check_width(k, source.n_features)
-        if self.warm_start and whole and hasattr(self, "components_"):
+        if self._goes_on and whole:
             D = given_dictionary("components_", self.components_, formulation, k, source)
         else:
             D = initial_dictionary(
@@ -296,6 +296,17 @@ class AbstractFactorizer(NestedParameters, Inference, ClassNamePrefixFeaturesOut
                 f"`center` is True, but {type(self).__name__} needs data without negative entries. "
                 "Use center=False."
             )
+
+    def _fit_solver(self) -> AbstractSolver:
+        """Return the solver of a fit; one that goes on with a fitted dictionary needs no opening."""
+        solver = self._solver()
+        if self._goes_on and isinstance(solver, VR):
+            return replace(solver, opening=False)
+        return solver
+
+    @property
+    def _goes_on(self) -> bool:
+        return self.warm_start and hasattr(self, "components_")
 
     def _solver(self) -> AbstractSolver:
         if isinstance(self.solver, AbstractSolver):

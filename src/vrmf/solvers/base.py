@@ -91,12 +91,17 @@ def checked_batch_size(batch_size: int | str, n_samples: int) -> int:
     """
     if batch_size == "auto":
         return max(paper_batch_size(n_samples), min(64, -(-n_samples // 10)))
-    if int(batch_size) > n_samples:
+    return valid_batch_size(int(batch_size), n_samples)
+
+
+def valid_batch_size(batch_size: int, n_samples: int) -> int:
+    """Return the batch size, or raise if there are not so many rows."""
+    if batch_size > n_samples:
         raise ValueError(
             f"`batch_size` is {batch_size} but the data has {n_samples} rows. "
             f'Use at most {n_samples}, or `batch_size="auto"`.'
         )
-    return int(batch_size)
+    return batch_size
 
 
 def paper_batch_size(n_samples: int) -> int:

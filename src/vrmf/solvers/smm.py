@@ -12,6 +12,7 @@ from vrmf.problem import Problem, reseed
 from vrmf.solvers.base import AbstractStreamSolver, State, check_auto_count, check_coder
 from vrmf.solvers.surrogate import minimise_surrogate
 from vrmf.solvers.usage import Usage
+from vrmf.stats import Stats
 from vrmf.terms.base import Array
 
 
@@ -64,8 +65,11 @@ class SMM(AbstractStreamSolver):
     def absorb(
         self, problem: Problem, state: State, rows: Array | None = None, *, epoch_rows: int
     ) -> SMMState:
+        return self.absorb_sums(problem, state, problem.stats(state.D, self.coder, rows), epoch_rows)
+
+    def absorb_sums(self, problem: Problem, state: State, stats: Stats, epoch_rows: int) -> SMMState:
+        """Take one step with the sums over some rows at the present dictionary."""
         assert isinstance(state, SMMState)
-        stats = problem.stats(state.D, self.coder, rows)
         gram, cross, weight = stats.gram, stats.cross(state.D), float(stats.count)
         if state.gram is not None and state.cross is not None:
             kept = (1 - 1 / (state.step + 1)) ** self.forgetting if state.step else 1.0

@@ -10,64 +10,125 @@ from __future__ import annotations
 import numpy as np
 import scipy.linalg
 
-from vrmf.terms import AbstractRowTerm, AbstractTerm, Trait
+from vrmf.solvers._atoms import BALL, FREE, NONNEGATIVE, NONNEGATIVE_BALL, SIMPLEX, sweep_atoms
+from vrmf.terms import (
+    AbstractRowTerm,
+    AbstractTerm,
+    Free,
+    NonNegative,
+    Quadratic,
+    Ridge,
+    Simplex,
+    Sum,
+    Trait,
+    UnitBall,
+)
 from vrmf.terms.base import Array
+from vrmf.terms.sums import parts_of, ridge_of
 
-#: Bounds and relative accuracy of the accelerated method.
+#: Bounds of the accelerated method: on its iterations, and on its last step relative to its first.
 MAX_ITERATIONS = 200
-ACCURACY = 1e-9
+ACCURACY = 1e-2
 
 
 def minimise_surrogate(term: AbstractTerm, A: Array, B: Array, D: Array, sweeps: int = 1) -> Array:
     """Return a dictionary no worse than D, the minimiser where it has a closed form.
 
-    >>> from vrmf.terms import Ridge
     >>> minimise_surrogate(Ridge(1.0), np.eye(1), np.array([[4.0]]), np.zeros((1, 1)))
     array([[2.]])
     """
+    return descend_surrogate(term, A, A @ D - B, D, sweeps)
+
+
+def descend_surrogate(term: AbstractTerm, A: Array, G: Array, D: Array, sweeps: int = 1) -> Array:
+    """Return a dictionary D′ no worse than D for ⟨G, D′ − D⟩ + ½ tr((D′ − D)ᵀ A (D′ − D)) + ψ(D′).
+
+    With the gradient G of the mean loss and its curvature A this is a step of certain descent, in
+    the metric of A: it takes each direction as far as its own curvature allows.
+    """
     if Trait.QUADRATIC in term.traits:
-        return by_rotation(term, A, B, D)
+        return by_rotation(term, A, G, D)
     if isinstance(term, AbstractRowTerm):
-        return by_atoms(term, A, B, D, sweeps)
-    return by_gradient(term, A, B, D)
+        return by_atoms(term, A, G, D, sweeps)
+    return by_gradient(term, A, G, D)
 
 
-def by_rotation(term: AbstractTerm, A: Array, B: Array, D: Array) -> Array:
-    """Solve A D + D Q = B (a Sylvester equation) in the eigenbasis of A, where it is a prox per row.
+def by_rotation(term: AbstractTerm, A: Array, G: Array, D: Array) -> Array:
+    """Solve A D′ + D′ Q = A D − G (a Sylvester equation) in the eigenbasis of A: a prox per row.
 
     A touch of the distance to the old D is added, which decides where A is singular and ψ is flat.
     """
     touch = float(np.trace(A)) * 16 * float(np.finfo(A.dtype).eps) or 1.0
-    values, U = scipy.linalg.eigh(A)
+    values, U = scipy.linalg.eigh(A, check_finite=False)
     curvature = np.maximum(values, 0) + touch
-    targets = U.T @ (B + touch * D) / curvature[:, None]
+    targets = U.T @ D - (U.T @ G) / curvature[:, None]
+    if isinstance(term, Ridge | Free):
+        return U @ (targets / (1 + ridge_of(term) / curvature)[:, None])
     rows = [term.prox(targets[[i]], 1 / float(c)) for i, c in enumerate(curvature)]
     return U @ np.concatenate(rows)
 
 
-def by_atoms(term: AbstractRowTerm, A: Array, B: Array, D: Array, sweeps: int) -> Array:
-    """Minimise over one atom after another; each is a prox, since the surrogate is round in an atom."""
+def by_atoms(term: AbstractRowTerm, A: Array, G: Array, D: Array, sweeps: int = 1) -> Array:
+    """Minimise over one atom after another; each is a prox, since the surrogate is round in an atom.
+
+    A quadratic part of a sum (P4) counts as smooth, by its own bound on its curvature, since the
+    prox of the sum has no closed form.
+    """
+    smooth, rest = smooth_part(term)
+    used = np.diag(A) > np.finfo(A.dtype).eps * np.max(np.diag(A), initial=0.0)
+    kind = atom_set(rest)
     D = D.copy()
-    used = np.flatnonzero(np.diag(A) > np.finfo(A.dtype).eps * np.max(np.diag(A), initial=0.0))
+    if smooth is None and kind is not None:
+        A, G = np.ascontiguousarray(A), G.copy()
+        for _ in range(sweeps):
+            sweep_atoms(A, G, D, kind, used)
+        return D
+    start = D.copy()
     for _ in range(sweeps):
-        for j in used:
-            target = D[j] + (B[j] - A[j] @ D) / A[j, j]
-            D[j] = term.prox(target[None], 1 / float(A[j, j]))[0]
+        for j in np.flatnonzero(used):
+            slope, curvature = G[j] + A[j] @ (D - start), float(A[j, j])
+            if smooth is not None:
+                slope = slope + smooth.weight * (D[j] @ smooth.matrix)
+                curvature += smooth.smoothness
+            D[j] = rest.prox((D[j] - slope / curvature)[None], 1 / curvature)[0]
     return D
 
 
-def by_gradient(term: AbstractTerm, A: Array, B: Array, D: Array) -> Array:
+def by_gradient(term: AbstractTerm, A: Array, G: Array, D: Array, accuracy: float = ACCURACY) -> Array:
     """Take accelerated proximal gradient steps on all atoms together, with restarts."""
-    lipschitz = float(scipy.linalg.eigvalsh(A)[-1])
+    lipschitz = float(scipy.linalg.eigvalsh(A, check_finite=False)[-1])
     if lipschitz <= 0:
         return D.copy()
-    accuracy = max(ACCURACY, 16 * float(np.finfo(D.dtype).eps))
+    first = None
     P, Y, t = D, D, 1.0
     for _ in range(MAX_ITERATIONS):
-        previous, P = P, term.prox(Y - (A @ Y - B) / lipschitz, 1 / lipschitz)
-        if np.linalg.norm(P - Y) <= accuracy * np.linalg.norm(P):
+        previous, P = P, term.prox(Y - (G + A @ (Y - D)) / lipschitz, 1 / lipschitz)
+        length = float(np.linalg.norm(P - Y))
+        first = length if first is None else first
+        if length <= max(accuracy * first, 16 * float(np.finfo(D.dtype).eps) * float(np.linalg.norm(P))):
             break
         t = 1.0 if np.sum((Y - P) * (P - previous)) > 0 else t
         faster = (1 + (1 + 4 * t * t) ** 0.5) / 2
         Y, t = P + ((t - 1) / faster) * (P - previous), faster
     return P
+
+
+def smooth_part(term: AbstractRowTerm) -> tuple[Quadratic | None, AbstractRowTerm]:
+    """Split a quadratic penalty off a sum whose prox has no closed form, or nothing."""
+    if isinstance(term, Sum) and term.iterative and len(term.terms) == 2:
+        for quadratic, rest in (term.terms, term.terms[::-1]):
+            if isinstance(quadratic, Quadratic) and isinstance(rest, AbstractRowTerm):
+                return quadratic, rest
+    return None, term
+
+
+def atom_set(term: AbstractTerm) -> int | None:
+    """Return the number under which the compiled kernel knows a set of atoms, or None."""
+    kinds: dict[frozenset[type[AbstractTerm]], int] = {
+        frozenset({Free}): FREE,
+        frozenset({UnitBall}): BALL,
+        frozenset({NonNegative}): NONNEGATIVE,
+        frozenset({NonNegative, UnitBall}): NONNEGATIVE_BALL,
+        frozenset({Simplex}): SIMPLEX,
+    }
+    return kinds.get(frozenset(map(type, parts_of(term))))

@@ -1,0 +1,144 @@
+"""How many code problems are solved until ‖Γ‖² is small, as the rows become more.
+
+Rows come from one distribution, fewer being the first of the more, and the weights are the same for
+all n: so is, but for chance, the function that is minimised, and one ε is as hard for all of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from common import Array
+from solver_runs import EXACT, WarmProblem, measurements, rounded, watched
+
+from vrmf import formulations
+from vrmf.loop import Iterate, iterate
+from vrmf.solvers import VR, AbstractSolver, Batch
+from vrmf.sources import as_source
+
+#: ‖Γ‖² that is aimed at. Epochs become fewer about as n^−⅓: 14 at 3·10⁴ rows let us expect 4 to 5 at 10⁶,
+#: and five full passes with the one that measures the end.
+EPSILON = 3e-9
+
+EXPONENTS = (3.0, 3.5, 4.0, 4.5, 5.0, 5.5, 6.0)
+FEATURES, RANK, ATOMS = 40, 5, 10
+
+#: Steps of the paper's Algorithm 1 that are tried, in units of 1/λ_max(A) at the start; the likely one
+#: comes first, since the others stop when they fall behind. They are tried at a larger ε, to save time.
+LITERAL_STEPS = (1.0, 2.0, 0.5)
+TUNING_ROWS = 10_000
+TUNING_EASE = 100
+
+#: The most passes and seconds for a run; where a solver runs out of them, it sits out larger n.
+PASSES = 3000
+SECONDS = {"VR": 200.0, "paper's VR": 60.0, "plain batch": 60.0}
+
+
+@dataclass
+class Clock:
+    """Tells when an epoch has ended since it was last asked."""
+
+    epoch: int = 0
+
+    def struck(self, current: Iterate) -> bool:
+        """Return whether the iterate is the first of a new epoch."""
+        struck, self.epoch = current.epoch > self.epoch, current.epoch
+        return struck
+
+
+def growth(
+    exponents: Iterable[float] = EXPONENTS,
+    epsilon: float = EPSILON,
+    seconds: dict[str, float] = SECONDS,
+) -> dict[str, Any]:
+    """Return the code problems that VR, the paper's VR and plain batch steps solve, for each n."""
+    sizes = [round(10**exponent) for exponent in exponents]
+    X = synthetic_rows(max(*sizes, TUNING_ROWS))
+    D = np.clip(X[:ATOMS], -5.0, 5.0)
+    step = literal_step(X[:TUNING_ROWS], D, TUNING_EASE * epsilon, seconds["paper's VR"])
+    contestants: dict[str, AbstractSolver] = {
+        "VR": VR(),
+        "paper's VR": VR(literal=True, step_size=step),
+        "plain batch": Batch(momentum=False),
+    }
+    points: list[dict[str, Any]] = []
+    for n in sizes:
+        point: dict[str, Any] = {"n": n}
+        for name, solver in contestants.items():
+            if all(earlier[name]["samples"] for earlier in points):
+                point[name] = descent(solver, problem_of(X[:n]), D, epsilon, seconds[name])
+            else:
+                point[name] = {"samples": None}
+        points.append(point)
+        print(point, flush=True)
+    return {
+        "epsilon": epsilon,
+        "step of the paper's VR": rounded(step),
+        "points": points,
+        "slopes": {name: slope(points, name) for name in contestants},
+    }
+
+
+def synthetic_rows(n: int, seed: int = 0) -> Array:
+    """Return rows of low rank with a tenth of their entries corrupted; fewer are the first of more."""
+    dictionary, codes, places, sizes = np.random.default_rng(seed).spawn(4)
+    W = dictionary.normal(0.5, 10**-0.25, (RANK, FEATURES))
+    X = codes.normal(0.5, 10**-0.25, (n, RANK)) @ W
+    corrupted = places.random((n, FEATURES)) < 0.1
+    X += np.where(corrupted, sizes.uniform(-10, 10, (n, FEATURES)), 0)
+    return X
+
+
+def problem_of(X: Array) -> WarmProblem:
+    """Return robust PCA of some rows, with weights that do not depend on their number.
+
+    Full passes are warm, which saves time and changes no count: only samples are compared.
+    """
+    model = formulations.robust_pca(alpha=0.2, outlier_alpha=0.2, n_samples=1000)
+    return WarmProblem(model, as_source(X))
+
+
+def literal_step(X: Array, D: Array, epsilon: float, seconds: float) -> float:
+    """Return the step with which the paper's algorithm is first at ε."""
+    curvature = problem_of(X).stats(D, EXACT).largest_curvature
+    best, fewest = 1 / curvature, PASSES * len(X)
+    for part in LITERAL_STEPS:
+        solver = VR(literal=True, step_size=part / curvature)
+        samples = descent(solver, problem_of(X), D, epsilon, seconds, fewest)["samples"]
+        print(f"paper's VR, step {part:g}/λ: {samples} samples", flush=True)
+        if samples is not None and samples < fewest:
+            best, fewest = part / curvature, samples
+    return best
+
+
+def descent(
+    solver: AbstractSolver,
+    problem: WarmProblem,
+    D: Array,
+    epsilon: float,
+    seconds: float,
+    most: float = math.inf,
+) -> dict[str, Any]:
+    """Run until ‖Γ‖² ≤ ε or the budget ends; the samples are None if it does."""
+    clock, full, lowest, epochs, samples = Clock(), 0, math.inf, 0, None
+    passes = min(PASSES, most / problem.n_samples)
+    run = watched(iterate(solver, problem, D, 0), passes, seconds)
+    for current, measured in measurements(run, problem, clock.struck):
+        full, lowest, epochs = full + 1, min(lowest, measured.stationarity), current.epoch
+        if measured.stationarity <= epsilon:
+            samples = current.state.solved
+            break
+    return {"samples": samples, "full passes": full, "epochs": epochs, "lowest": rounded(lowest, 4)}
+
+
+def slope(points: list[dict[str, Any]], name: str) -> float | None:
+    """Return the slope of log samples against log n, over the sizes at which ε was reached."""
+    known = [(point["n"], point[name]["samples"]) for point in points if point[name]["samples"]]
+    if len(known) < 2:
+        return None
+    n, samples = np.log(np.array(known, dtype=float)).T
+    return rounded(float(np.polyfit(n, samples, 1)[0]), 3)

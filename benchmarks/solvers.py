@@ -1,0 +1,88 @@
+"""How fast the default solver is, against the others with their best constants and against peers.
+
+    python benchmarks/solvers.py                          all of it: results/solvers.json, tables, figures
+    python benchmarks/solvers.py growth robustness        only these parts; the other results stay
+    python benchmarks/solvers.py panels --only "ODL CBCL" only this problem of the panels
+    python benchmarks/solvers.py --draw                   only tables and figures, from the results on file
+
+Data come from the folder that the environment variable VRMF_DATA names.
+Peers: pip install -e ".[benchmarks]".
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import Any
+
+from common import machine, read, write
+from solver_growth import growth
+from solver_panels import panels, stationarity
+from solver_peers import hyperspy_online, sklearn_dictionary, sklearn_nmf, spams
+from solver_problems import CASES
+from solver_robustness import robustness
+
+#: Parts that run problem by problem; each result is kept as soon as it is there.
+BY_PROBLEM: dict[str, Callable[[list[str]], dict[str, Any]]] = {
+    "panels": panels,
+    "stationarity": stationarity,
+}
+
+PARTS: dict[str, Callable[..., Any]] = {
+    **BY_PROBLEM,
+    "growth": growth,
+    "robustness": robustness,
+    "spams": spams,
+    "sklearn_dictionary": sklearn_dictionary,
+    "sklearn_nmf": sklearn_nmf,
+    "hyperspy_online": hyperspy_online,
+}
+
+
+def run(part: str, names: list[str], results: dict[str, Any]) -> None:
+    """Run one part and keep its results, with those of other problems."""
+    print(f"--- {part}", flush=True)
+    results["machine"] = machine()
+    if part not in BY_PROBLEM:
+        results[part] = PARTS[part]()
+        write("solvers", results)
+        return
+    known = results.get(part, {})
+    for name in names:
+        known |= BY_PROBLEM[part]([name])
+        # In the order of the problems, whatever the order in which they were run.
+        results[part] = {name: known[name] for name in CASES if name in known}
+        write("solvers", results)
+
+
+def chosen() -> argparse.Namespace:
+    """Return the arguments, checked."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("parts", nargs="*", help=f"any of {', '.join(PARTS)}; all if none is named")
+    parser.add_argument(
+        "--only", action="append", metavar="PROBLEM", help=f"any of {', '.join(CASES)}; may be repeated"
+    )
+    parser.add_argument("--draw", action="store_true", help="only draw, from the results on file")
+    arguments = parser.parse_args()
+    for given, allowed in ((arguments.parts, PARTS), (arguments.only or [], CASES)):
+        unknown = sorted(set(given) - set(allowed))
+        if unknown:
+            parser.error(f"unknown: {', '.join(unknown)}; use any of {', '.join(allowed)}")
+    return arguments
+
+
+def main() -> None:
+    """Run the parts that are named, all if none is, and draw."""
+    arguments, results = chosen(), read("solvers")
+    if not arguments.draw:
+        for part in arguments.parts or PARTS:
+            run(part, arguments.only or list(CASES), results)
+    from solver_figures import draw
+
+    draw(results)
+
+
+if __name__ == "__main__":
+    main()

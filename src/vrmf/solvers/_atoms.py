@@ -1,0 +1,88 @@
+"""Compiled descent by atoms: one after another, each to its minimum in a set of rows."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vrmf.compiled import compiled
+from vrmf.terms.base import Array
+
+#: The sets that the kernel knows.
+FREE, BALL, NONNEGATIVE, NONNEGATIVE_BALL, SIMPLEX = range(5)
+
+
+@compiled
+def sweep_atoms(A: Array, G: Array, D: Array, kind: int, used: Array) -> None:
+    """Move each used atom of D, in place, to the minimum of ½ tr(Dᵀ A D) + linear in its set.
+
+    G is the gradient of the smooth part at the D that comes in, and leaves as that at the D that
+    goes out. Only atoms that have moved change the gradient of the later ones.
+    """
+    k, d = D.shape
+    target = np.empty(d, dtype=D.dtype)
+    for j in range(k):
+        if not used[j]:
+            continue
+        inverse = 1 / A[j, j]
+        for i in range(d):
+            target[i] = D[j, i] - G[j, i] * inverse
+        if kind != FREE:
+            _project(target, kind)
+        for i in range(d):
+            old = D[j, i]
+            D[j, i] = target[i]
+            target[i] -= old
+        for other in range(k):
+            weight = A[other, j]
+            if weight != 0:
+                for i in range(d):
+                    G[other, i] += weight * target[i]
+
+
+@compiled
+def _project(z: Array, kind: int) -> None:
+    """Replace z by the nearest point of the set."""
+    if kind == SIMPLEX:
+        _project_on_simplex(z)
+        return
+    if kind != BALL:
+        for i in range(len(z)):
+            z[i] = max(z[i], 0)
+    if kind != NONNEGATIVE:
+        total = 0.0
+        for i in range(len(z)):
+            total += np.float64(z[i]) * np.float64(z[i])
+        if total > 1:
+            scale = z.dtype.type(1 / np.sqrt(total))
+            for i in range(len(z)):
+                z[i] *= scale
+
+
+@compiled
+def _project_on_simplex(z: Array) -> None:
+    """Subtract the threshold at which the positive part sums to 1, found from below, and clip.
+
+    The threshold over some entries is at most the true one, so entries below it may be dropped [1]_.
+
+    References
+    ----------
+    .. [1] C. Michelot, "A finite algorithm for finding the projection of a point onto the canonical
+       simplex of Rⁿ", Journal of Optimization Theory and Applications 50 (1986).
+    """
+    largest = np.float64(z[0])
+    for i in range(1, len(z)):
+        largest = max(largest, np.float64(z[i]))
+    # No entry more than 1 below the largest is positive in the projection.
+    threshold, count = largest - 1, 0
+    while True:
+        total, kept = 0.0, 0
+        for i in range(len(z)):
+            if z[i] > threshold:
+                total += np.float64(z[i]) - largest
+                kept += 1
+        threshold = largest + (total - 1) / kept
+        if kept == count:
+            break
+        count = kept
+    for i in range(len(z)):
+        z[i] = max(np.float64(z[i]) - threshold, 0.0)

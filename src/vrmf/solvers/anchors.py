@@ -1,0 +1,94 @@
+"""Anchors of variance reduction: what a pass at the start of an epoch leaves behind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from vrmf.coding import Coder
+from vrmf.problem import Measurement, Problem
+from vrmf.stats import Stats, WorstRows
+from vrmf.terms.base import Array
+
+
+@dataclass(frozen=True, eq=False)
+class Anchor:
+    """The sums at a dictionary D over all rows, or over a sample of them."""
+
+    D: Array
+    gradient: Array  #: of the mean loss at D
+    mapping: Array  #: Γ at D
+    measured: Measurement
+    noise: float  #: the variance of the gradient as an estimate of that over far more rows
+    curvature: Array  #: A at D
+    largest_curvature: float  #: λ_max(A)
+    sensitivity: float  #: of the gradient to the relative error of codes
+    used: Array  #: in how many codes each atom takes part
+    worst: WorstRows  #: the rows that are explained worst
+    codes: Array | None  #: of the rows summed over, at their places among all, if they are cached
+    rows: Array | None  #: the sorted numbers of the rows summed over; None for all
+    stats: Stats = field(repr=False)
+
+    @classmethod
+    def of(
+        cls, problem: Problem, D: Array, stats: Stats, codes: Array | None, rows: Array | None
+    ) -> Anchor:
+        """Return the anchor that sums over rows at D make."""
+        measured, mapping = problem.measure_with_mapping(stats, D)
+        return cls(
+            D=D,
+            gradient=stats.gradient,
+            mapping=mapping,
+            measured=measured,
+            noise=stats.noise / stats.count**2,
+            curvature=stats.curvature,
+            largest_curvature=stats.largest_curvature,
+            sensitivity=stats.sensitivity / stats.count,
+            used=stats.used,
+            worst=stats.worst,
+            codes=codes,
+            rows=rows,
+            stats=stats,
+        )
+
+    @property
+    def count(self) -> int:
+        """The number of rows summed over."""
+        return self.stats.count
+
+    @property
+    def is_of_all_rows(self) -> bool:
+        """Whether no row was left out."""
+        return self.rows is None
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether Γ on the sample is below the noise of its gradient: more rows would point elsewhere."""
+        return self.measured.stationarity < self.noise
+
+    def falls_since(self, start: Array) -> float:
+        """Return how far the way from ``start`` to D still leads downhill: −cos(way, Γ), or 0."""
+        way = self.D - start
+        size = float(np.linalg.norm(way)) * float(np.linalg.norm(self.mapping))
+        return -float(np.sum(way * self.mapping)) / size if size > 0 else 0.0
+
+    def with_more_rows(self, problem: Problem, coder: Coder, seed: int) -> Anchor:
+        """Return the anchor over twice the sample, from these sums and those over the new rows."""
+        assert self.rows is not None
+        rows = sampled_rows(problem.n_samples, 2 * self.count, seed)
+        everything = np.arange(problem.n_samples) if rows is None else rows
+        added = np.setdiff1d(everything, self.rows, assume_unique=True)
+        stats = self.stats + problem.stats(self.D, coder, added, keep=self.codes)
+        return Anchor.of(problem, self.D, stats, self.codes, rows)
+
+
+def sampled_rows(n_samples: int, count: int, seed: int) -> Array | None:
+    """Return ``count`` sorted row numbers, or None for all if they are more than half.
+
+    Larger samples contain the smaller ones of the same seed.
+    """
+    if 2 * count > n_samples:
+        return None
+    order = np.random.default_rng([seed, 0, 3]).permutation(n_samples)
+    return np.sort(order[:count])

@@ -1,0 +1,285 @@
+"""Laws of the default of VR: how it opens, where its anchors stand, and how far its steps reach."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tables import FORMULATIONS, generator
+from vrmf.coding import Coder
+from vrmf.formulations import dictionary_learning
+from vrmf.loop import MaxEpochs, Stationary, iterate, run
+from vrmf.problem import Problem
+from vrmf.solvers import SMM, VR, vr
+from vrmf.solvers._atoms import sweep_atoms
+from vrmf.solvers.anchors import Anchor, sampled_rows
+from vrmf.solvers.surrogate import atom_set, by_atoms, descend_surrogate
+from vrmf.solvers.vr import VRState
+from vrmf.sources import ArraySource
+from vrmf.terms import AbstractRowTerm, Free, NonNegative, Ridge, Simplex, UnitBall
+from vrmf.terms.base import Array
+
+EXACT = Coder(tol=1e-12)
+
+every_formulation = pytest.mark.parametrize("name", FORMULATIONS)
+
+
+def problem_of(name: str) -> tuple[Problem, Array]:
+    formulation, X, D = FORMULATIONS[name](generator(name))
+    return Problem(formulation, ArraySource(X)), D
+
+
+def many_rows(n: int = 4000) -> tuple[Problem, Array]:
+    rng = generator("many rows")
+    D = rng.normal(size=(6, 12))
+    X = rng.normal(size=(n, 6)) * (rng.random((n, 6)) < 0.4) @ D + 0.1 * rng.normal(size=(n, 12))
+    start = rng.normal(size=(6, 12))
+    return Problem(dictionary_learning(0.1), ArraySource(X)), start / np.linalg.norm(start, axis=1)[:, None]
+
+
+def states(solver: VR, problem: Problem, D: Array, count: int) -> list[VRState]:
+    moments = itertools.islice(iterate(solver, problem, D, seed=3), count)
+    return [it.state for it in moments if isinstance(it.state, VRState)]
+
+
+# ------------------------------------------------------------------ the opening
+
+
+@pytest.mark.parametrize("name", ["P1", "P3", "P5", "P6"])
+def test_the_opening_is_smm(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vr, "FIRST_BATCH", 1)
+    monkeypatch.setattr(Anchor, "is_exhausted", False)  # with three rows all is noise
+    problem, D = problem_of(name)
+    solver = VR()
+    b = solver._opening_batch(problem)
+    smm = SMM(batch_size=b, forgetting=vr.OPENING_FORGETTING, coder=Coder(tol=vr.LOOSEST))
+    ours, theirs = iterate(solver, problem, D, seed=5), iterate(smm, problem, D, seed=5)
+    for one, other in itertools.islice(zip(ours, theirs, strict=True), 2 * problem.n_samples // b + 1):
+        np.testing.assert_array_equal(one.D, other.D)
+        assert one.passes == other.passes and one.epoch == 0
+
+
+def test_the_opening_is_short_against_much_data_and_two_passes_of_little() -> None:
+    for n, rows in ((200, 400), (3000, 80 * 64), (20_000, 80 * 64)):
+        problem, D = many_rows(n)
+        opened = next(it.state for it in iterate(VR(), problem, D, 0) if it.state.opened)  # type: ignore[attr-defined]
+        assert rows <= opened.solved < rows + 64
+
+
+def test_a_good_start_is_not_spoilt_by_an_opening() -> None:
+    problem, D = many_rows(3000)
+    good = run(VR(), problem, D, seed=0, rules=[Stationary(1e-6), MaxEpochs(100)]).iterate.D
+    first = states(VR(), problem, good, 2)[1]
+    assert first.opened and first.opening is None and first.anchor is not None
+    np.testing.assert_array_equal(first.anchor.D, good)
+    poor = states(VR(), problem, D, 2)[1]
+    assert not poor.opened and poor.opening is not None
+
+
+def test_a_literal_run_has_no_opening() -> None:
+    problem, D = problem_of("P1")
+    first = states(VR(literal=True), problem, D, 2)[1]
+    assert first.anchor is not None and first.anchor.is_of_all_rows
+    assert first.measured is not None
+
+
+# ------------------------------------------------------------------ anchors on samples
+
+
+def test_samples_of_one_seed_are_nested_and_end_with_all_rows() -> None:
+    small, large = sampled_rows(1000, 100, 7), sampled_rows(1000, 400, 7)
+    other = sampled_rows(1000, 100, 8)
+    assert small is not None and large is not None and other is not None
+    assert len(small) == 100 and np.all(np.diff(small) > 0)
+    assert set(small) <= set(large)
+    assert not np.array_equal(small, other)
+    assert sampled_rows(1000, 501, 7) is None
+
+
+def test_anchors_grow_from_a_sample_to_all_rows_and_only_then_measure_and_count() -> None:
+    problem, D = many_rows()
+    counts = []
+    for before, state in itertools.pairwise(states(VR(batch_size=4), problem, D, 4000)):
+        if state.anchor is None:
+            assert state.measured is None
+            continue
+        counts.append(state.anchor.count)
+        if not state.anchor.is_of_all_rows:
+            assert state.measured is None and state.epoch == 0
+        elif before.inner == 0:
+            assert state.measured is not None
+    assert counts[0] == 80 * 4 and counts[-1] == problem.n_samples
+    assert np.all(np.diff(counts) >= 0) and len(set(counts)) > 2
+
+
+def test_a_larger_sample_adds_up_to_the_sums_over_its_rows() -> None:
+    problem, D = many_rows(900)
+    rows = sampled_rows(900, 200, 3)
+    codes = np.empty((900, len(D)))
+    stats = problem.stats(D, EXACT, rows, keep=codes)
+    grown = Anchor.of(problem, D, stats, codes, rows).with_more_rows(problem, EXACT, 3)
+    expected = problem.stats(D, EXACT, sampled_rows(900, 400, 3))
+    assert grown.count == 400
+    np.testing.assert_allclose(grown.gradient, expected.gradient, atol=1e-12)
+    np.testing.assert_allclose(grown.curvature, expected.curvature, atol=1e-12)
+    everything = grown.with_more_rows(problem, EXACT, 3)
+    assert everything.is_of_all_rows and everything.codes is codes
+    full = np.empty_like(codes)
+    np.testing.assert_allclose(everything.gradient, problem.stats(D, EXACT, keep=full).gradient, atol=1e-12)
+    np.testing.assert_allclose(codes, full, atol=1e-9)
+
+
+def test_a_sample_is_exhausted_when_gamma_is_below_the_noise_of_its_gradient() -> None:
+    problem, D = many_rows()
+    rows = sampled_rows(4000, 500, 3)
+    noise = []
+    for seed in range(40):
+        drawn = problem.sample(500, seed)
+        noise.append(problem.stats(D, EXACT, drawn).gradient)
+    variance = float(np.mean(np.sum((np.array(noise) - np.mean(noise, axis=0)) ** 2, axis=(1, 2))))
+    anchor = Anchor.of(problem, D, problem.stats(D, EXACT, rows), None, rows)
+    # The bound counts the mean too, and the sample is an eighth of the rows.
+    assert 0.8 * variance < anchor.noise < 3 * variance
+    assert not anchor.is_exhausted
+    low = replace(anchor, measured=replace(anchor.measured, stationarity=0.9 * anchor.noise))
+    assert low.is_exhausted
+
+
+# ------------------------------------------------------------------ steps
+
+
+@every_formulation
+def test_anchors_over_all_rows_never_rise(name: str) -> None:
+    problem, D = problem_of(name)
+    objectives = []
+    for state in states(VR(), problem, D, 400):
+        if state.anchor is not None and state.inner == 1:
+            objectives.append(state.anchor.measured.objective)
+    assert len(objectives) > 10
+    assert np.all(np.diff(objectives) <= 1e-9 * np.abs(objectives[:-1]))
+
+
+@every_formulation
+def test_every_answer_is_feasible(name: str) -> None:
+    problem, D = problem_of(name)
+    for moment in itertools.islice(iterate(VR(), problem, D, seed=0), 120):
+        assert np.isfinite(problem.formulation.dictionary.value(moment.D))
+
+
+@pytest.mark.parametrize("name", sorted(FORMULATIONS.keys() - {"P2-literal"}))  # which has no minimiser
+def test_the_default_runs_to_high_accuracy(name: str) -> None:
+    problem, D = problem_of(name)
+    solver = VR(coder=Coder(tol=1e-11))
+    tol = 1e-6 if name == "P2" else 1e-9  # its valley is flat: thousands of passes for the next decades
+    outcome = run(solver, problem, D, seed=0, rules=[Stationary(tol), MaxEpochs(600)])
+    assert outcome.reason.converged, outcome.reason.text
+
+
+def test_reach_grows_while_the_way_leads_downhill_and_shrinks_when_the_objective_rose() -> None:
+    problem, D = problem_of("P1")
+    state = next(s for s in states(VR(), problem, D, 100) if s.anchor is not None)
+    old = state.anchor
+    assert old is not None
+    lower = replace(old.measured, objective=old.measured.objective - 1)
+    higher = replace(old.measured, objective=old.measured.objective + 1)
+    ahead = replace(old, D=old.D - 0.01 * old.mapping, measured=lower)
+    beyond = replace(ahead, mapping=-old.mapping)
+    for new, reach in ((ahead, np.exp(vr.GAIN)), (beyond, np.exp(-vr.GAIN))):
+        kept, after = VR()._judge(state, old, new)
+        assert kept is new and after.reach == pytest.approx(state.reach * reach)
+    kept, after = VR()._judge(state, old, replace(ahead, measured=higher))
+    assert kept is old and after.reach == state.reach / 4
+    kept, after = VR()._judge(replace(state, reseeded=True), old, replace(ahead, measured=higher))
+    assert kept is old and after.reach == state.reach and not after.may_reseed
+
+
+def test_codes_become_exact_as_the_dictionary_becomes_stationary() -> None:
+    problem, D = many_rows(400)
+    solver, tolerances = VR(coder=Coder(tol=1e-9)), []
+    for state in states(solver, problem, D, 2000):
+        if state.anchor is not None and state.inner == 1:
+            tolerances.append(solver._coder(problem, state, 1).tol)
+    assert tolerances[0] == vr.LOOSEST
+    assert 1e-9 <= tolerances[-1] < 1e-2 * vr.LOOSEST
+
+
+# ------------------------------------------------------------------ compiled descent by atoms
+
+SETS = {
+    "free": Free(),
+    "ball": UnitBall(),
+    "nonnegative": NonNegative(),
+    "nonnegative ball": NonNegative() + UnitBall(),
+    "simplex": Simplex(),
+}
+
+
+def by_atoms_slowly(term: AbstractRowTerm, A: Array, G: Array, D: Array) -> Array:
+    B, D = A @ D - G, D.copy()
+    for j in range(len(D)):
+        D[j] = term.prox((D[j] + (B[j] - A[j] @ D) / A[j, j])[None], 1 / float(A[j, j]))[0]
+    return D
+
+
+@pytest.mark.parametrize("name", SETS)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("size", [1e-3, 1.0, 1e4])
+def test_the_compiled_sweep_is_descent_by_atoms(name: str, dtype: type, size: float) -> None:
+    rng, term = generator(name), SETS[name]
+    H = rng.normal(size=(30, 5))
+    A: Array = (H.T @ H / 30).astype(dtype)
+    G: Array = (size * rng.normal(size=(5, 40))).astype(dtype)
+    D = term.prox(rng.normal(size=(5, 40)).astype(dtype), 1.0)
+    fast, slow = by_atoms(term, A, G, D), by_atoms_slowly(term, A, G, D)
+    assert fast.dtype == dtype
+    np.testing.assert_allclose(fast, slow, atol=200 * float(np.finfo(dtype).eps) * max(1.0, size))
+    assert np.isfinite(term.value(fast))
+
+
+def test_the_sweep_leaves_the_gradient_at_the_new_dictionary() -> None:
+    rng = generator("gradient")
+    H = rng.normal(size=(30, 4))
+    A, G, D = H.T @ H / 30, rng.normal(size=(4, 9)), UnitBall().prox(rng.normal(size=(4, 9)), 1.0)
+    moved, slope = D.copy(), G.copy()
+    kind = atom_set(UnitBall())
+    assert kind is not None
+    sweep_atoms(A, slope, moved, kind, np.array([True, False, True, True]))
+    np.testing.assert_allclose(slope, G + A @ (moved - D), atol=1e-13)
+    np.testing.assert_array_equal(moved[1], D[1])
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        np.zeros(5),
+        np.full(5, 0.2),
+        np.array([1e8, 1e8 - 0.25, 0.0, -1e8, 3.0]),
+        np.array([-7.0, -7.0, -7.5, -9.0, -20.0]),
+        np.array([2.0]),
+    ],
+    ids=["zero", "inside", "huge", "negative", "one entry"],
+)
+def test_the_compiled_projection_on_the_simplex(row: Array) -> None:
+    A, D = np.eye(1), np.zeros((1, len(row)))
+    moved = by_atoms(Simplex(), A, -row[None], D)
+    np.testing.assert_allclose(moved, Simplex().prox(row[None], 1.0), atol=1e-8)
+
+
+@every_formulation
+def test_a_metric_step_with_the_full_gradient_never_raises_the_objective(name: str) -> None:
+    problem, D = problem_of(name)
+    stats = problem.stats(D, EXACT)
+    before = problem.measure(stats, D).objective
+    new = descend_surrogate(problem.formulation.dictionary, stats.curvature, stats.gradient, D)
+    assert problem.measure(problem.stats(new, EXACT), new).objective < before
+
+
+def test_the_metric_step_is_exact_where_it_can_be() -> None:
+    rng = generator("metric")
+    H = rng.normal(size=(20, 3))
+    A, G, D = H.T @ H / 20, rng.normal(size=(3, 5)), rng.normal(size=(3, 5))
+    expected = np.linalg.solve(A + 0.5 * np.eye(3), A @ D - G)
+    np.testing.assert_allclose(descend_surrogate(Ridge(0.5), A, G, D), expected, atol=1e-10)

@@ -88,7 +88,7 @@ def panels(
     names: Iterable[str] | None = None,
     seeds: Iterable[int] = (0, 1, 2),
     passes: float | None = None,
-    seconds: float = 40.0,
+    seconds: float = 10.0,
 ) -> dict[str, Any]:
     """Return the contest on each problem; ``passes`` are 60, or 30 for more than 3 000 rows."""
     results = {}
@@ -207,7 +207,7 @@ def _told(result: dict[str, Any]) -> str:
 
 
 def stationarity(
-    names: Iterable[str] | None = None, passes: float = 500, seconds: float = 120.0
+    names: Iterable[str] | None = None, passes: float = 500, seconds: float = 60.0
 ) -> dict[str, Any]:
     """Return the passes that VR and batch steps take until ‖Γ‖² has fallen to each part of its first.
 

@@ -278,7 +278,12 @@ def sklearn_dictionary(
             value = Yardstick(problem).objective(model.components_)
             reached = ours.reach(value)
             runs[name].append({"seed": seed, "seconds": spent, "value": value, "reached": reached})
-    return [compare(f"MNIST {rows}, k={ATOMS}", name, 20, runs[name], peers[name].note) for name in peers]
+    return [
+        compare(
+            f"MNIST {rows}, k={ATOMS}", name, 15 if "scikit" in name else 20, runs[name], peers[name].note
+        )
+        for name in peers
+    ]
 
 
 class Peer(NamedTuple):

@@ -30,15 +30,15 @@ class Stage:
 
 
 def stages(n_samples: int) -> list[Stage]:
-    """Return the rounds: all to 3 passes, the best 4 to the middle, the best 2 to the end."""
+    """Return the rounds: all to 3 passes, the best 4 to the middle, the best 2 to the end, by a clock."""
     end = 20 if n_samples <= 3000 else 10
-    return [Stage(3, 10.0, 4), Stage(end / 2, 20.0, 2), Stage(end, 40.0, 1)]
+    return [Stage(3, 2.0, 4), Stage(end / 2, 5.0, 2), Stage(end, 10.0, 1)]
 
 
 def smm_candidates(n_samples: int) -> list[AbstractSolver]:
     """Return SMM with the constants that are tried."""
-    sizes = [b for b in (64, 256, 1024) if b <= n_samples / 4]
-    return [SMM(batch_size=b, forgetting=rho) for b in sizes for rho in (0.0, 2.0, 5.0, 10.0)]
+    sizes = [b for b in (32, 64, 256) if b <= n_samples / 4]
+    return [SMM(batch_size=b, forgetting=rho) for b in sizes for rho in (0.0, 5.0, 10.0)]
 
 
 def sgd_candidates(problem: Problem, D: Array) -> list[AbstractSolver]:
@@ -46,9 +46,9 @@ def sgd_candidates(problem: Problem, D: Array) -> list[AbstractSolver]:
     curvature, n = problem.stats(D, EXACT).largest_curvature, problem.n_samples
     return [
         SGD(batch_size=b, scale=first * offset / curvature, offset=offset)
-        for b in (64, 256)
+        for b in (32, 64)
         if b <= n / 4
-        for first in (0.5, 1.0, 2.0, 4.0)
+        for first in (1.0, 2.0, 4.0)
         for offset in (float(n), 10.0 * n)
     ]
 

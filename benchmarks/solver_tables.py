@@ -94,6 +94,20 @@ def stationarity(cases: dict[str, Any]) -> list[str]:
     ]
 
 
+def ablation(cases: dict[str, Any]) -> list[str]:
+    """Return the gaps that are left after some passes, with each mechanism switched off."""
+    variants = next(iter(cases.values()))
+    rows = [
+        [variant, *(" / ".join(map(number, case[variant]["gaps"])) for case in cases.values())]
+        for variant in variants
+    ]
+    return [
+        "(f − f*) / (first f − f*) after 2 / 6 / 20 passes, medians over seeds; f* is the best seen.",
+        "",
+        *table(["VR with", *cases], rows),
+    ]
+
+
 def growth(result: dict[str, Any]) -> list[str]:
     """Return the samples to ε for each n, and the slopes."""
     names = list(result["slopes"])
@@ -193,6 +207,7 @@ def hyperspy(cases: list[dict[str, Any]]) -> list[str]:
 SECTIONS: dict[str, tuple[str, Callable[[Any], list[str]]]] = {
     "panels": ("VR against SMM and SGD", panels),
     "stationarity": ("The certificate", stationarity),
+    "ablation": ("What each mechanism is worth", ablation),
     "growth": ("Growth with n", growth),
     "robustness": ("Robustness", robustness),
     "spams": ("SPAMS", spams),

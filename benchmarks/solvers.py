@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from common import machine, read, write
+from solver_ablation import ablation
 from solver_growth import growth
 from solver_panels import panels, stationarity
 from solver_peers import hyperspy_online, sklearn_dictionary, sklearn_nmf, spams
@@ -30,6 +31,7 @@ BY_PROBLEM: dict[str, Callable[[list[str]], dict[str, Any]]] = {
 
 PARTS: dict[str, Callable[..., Any]] = {
     **BY_PROBLEM,
+    "ablation": ablation,
     "growth": growth,
     "robustness": robustness,
     "spams": spams,

@@ -465,7 +465,7 @@ def test_partial_fit_keeps_a_suitable_solver_and_replaces_others() -> None:
         assert make("nmf", solver=solver).partial_fit(X).solver_ == solver
     for other in (VR(batch_size=5), Batch(), "vr", "batch"):
         model = make("nmf", solver=other).partial_fit(X)
-        assert model.solver_ == SMM() and model.solver == other
+        assert model.solver_ == SMM(forgetting=5.0) and model.solver == other
 
 
 @pytest.mark.parametrize("solver", [SMM(batch_size=50), SGD(batch_size=50)], ids=["smm", "sgd"])

@@ -49,6 +49,9 @@ Weights = dict[str, Any]
 #: Rows that count as an epoch of a stream, for each component.
 STREAM_ROWS = 50
 
+#: How fast SMM forgets, where it stands in for a solver that needs a finite sum.
+STREAM_FORGETTING = 5.0
+
 
 @dataclass(eq=False, repr=False)
 class AbstractFactorizer(NestedParameters, Inference, ClassNamePrefixFeaturesOutMixin, BaseEstimator):
@@ -151,8 +154,9 @@ class AbstractFactorizer(NestedParameters, Inference, ClassNamePrefixFeaturesOut
         """Learn from one more batch of rows, of any size.
 
         A stream is no finite sum, so variance reduction and batch steps have no meaning here: with
-        those solvers the batch is taken by SMM, and ``solver_`` says so. Automatic weights take
-        the scale of the first batch; n inside ψ and inside weights is the number of rows seen.
+        those solvers the batch is taken by SMM that forgets a poor start, and ``solver_`` says so.
+        Automatic weights take the scale of the first batch; n inside ψ and inside weights is the
+        number of rows seen.
         """
         self._check_parameters()
         first = not hasattr(self, "_stream")
@@ -169,7 +173,7 @@ class AbstractFactorizer(NestedParameters, Inference, ClassNamePrefixFeaturesOut
             )
         source = self._source(X if first else X.astype(self._stream.D.dtype, copy=False))
         chosen = self._solver()
-        solver = chosen if isinstance(chosen, AbstractStreamSolver) else SMM()
+        solver = chosen if isinstance(chosen, AbstractStreamSolver) else SMM(forgetting=STREAM_FORGETTING)
         if first:
             problem, D, seed, self._stream_weights = self._start(source, whole=False)
             self._stream: Any = solver.start(D, seed)

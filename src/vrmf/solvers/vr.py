@@ -286,8 +286,7 @@ class VR(AbstractSolver):
             return point, point
         # Steps in the metric A are stable up to b/(b + k), where the noise of b rows with k codes
         # equals what the step gains; so further reach is a matter of momentum.
-        cooling = math.sqrt(1 - state.inner / m)
-        weight = min(state.reach, 1.0) * cooling * b / (b + len(V))
+        weight = min(state.reach, 1.0) * cooling(state.inner, m) * b / (b + len(V))
         point = descend_surrogate(problem.formulation.dictionary, anchor.curvature / weight, V, state.D)
         momentum = min(1 - 1 / state.reach, (state.inner + 1) / (state.inner + 4))
         if momentum <= 0 or state.inner + 1 == m:
@@ -335,3 +334,8 @@ class VR(AbstractSolver):
 def smallest_batch(n_samples: int) -> int:
     """Return 64, or a tenth of fewer rows."""
     return min(64, -(-n_samples // 10))
+
+
+def cooling(inner: int, steps: int) -> float:
+    """Return what is left of the weight of steps, after some of the steps of an epoch."""
+    return math.sqrt(1 - inner / steps)

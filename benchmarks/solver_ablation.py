@@ -1,0 +1,114 @@
+"""What each mechanism of the default VR is worth: the same runs with one of them switched off.
+
+Counted in passes, not seconds; medians over seeds of the gap to the best objective seen, as a part
+of the first gap. Switching off is done here, by other constants or an overridden method: a user has
+no use for it.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+from unittest import mock
+
+from common import Array
+from solver_problems import CASES, Case
+from solver_runs import WarmProblem, rounded, snapshots
+
+from vrmf.loop import iterate
+from vrmf.problem import Problem
+from vrmf.solvers import VR, vr
+from vrmf.solvers.anchors import Anchor
+from vrmf.solvers.vr import VRState
+
+PROBLEMS = ("ODL CBCL", "ODL MNIST", "ONMF CBCL", "P2 CBCL", "ORPCA Yale B")
+
+#: The passes after which gaps are compared.
+AFTER = (2.0, 6.0, 20.0)
+
+
+class PlainSteps(VR):
+    """Steps D ← prox(D − V/λ_max(A)) instead of those in the metric of A."""
+
+    def _descend(self, problem: Problem, state: VRState, V: Array, b: int, m: int) -> tuple[Array, Array]:
+        assert state.anchor is not None
+        point = problem.prox_step(state.D, V, min(1.0, state.reach) / state.anchor.largest_curvature)
+        return point, point
+
+
+class FixedReach(VR):
+    """Steps neither grow nor shrink from anchor to anchor, and have no momentum."""
+
+    def _judge(self, state: VRState, old: Anchor, new: Anchor) -> tuple[Anchor, VRState]:
+        kept, judged = super()._judge(state, old, new)
+        return kept, vr.replace(judged, reach=1.0)
+
+
+Variant = tuple[Callable[[], VR], Callable[[], AbstractContextManager[Any]]]
+
+
+def _with(**constants: Any) -> Callable[[], AbstractContextManager[Any]]:
+    return lambda: mock.patch.multiple(vr, **constants)
+
+
+VARIANTS: dict[str, Variant] = {
+    "default": (VR, nullcontext),
+    "no opening, no samples": (lambda: VR(opening=False), nullcontext),
+    "no samples": (VR, lambda: mock.patch.object(vr, "sampled_rows", lambda n, count, seed: None)),
+    "opening without forgetting": (VR, _with(OPENING_FORGETTING=0.0)),
+    "plain steps": (PlainSteps, nullcontext),
+    "no cooling": (VR, _with(cooling=lambda inner, steps: 1.0)),
+    "no momentum": (VR, _with(MOST_MOMENTUM=0.0)),
+    "fixed reach": (FixedReach, nullcontext),
+    "no cache of codes": (lambda: VR(cache_megabytes=0), nullcontext),
+    "exact codes throughout": (VR, _with(LOOSEST=0.0)),
+    "half the batch size": (lambda: VR(batch_size=32), nullcontext),
+    "four times the batch size": (lambda: VR(batch_size=256), nullcontext),
+}
+
+
+def ablation(seeds: tuple[int, ...] = (0, 1, 2)) -> dict[str, Any]:
+    """Return, for each problem and variant, the median gaps after some passes and the seconds taken."""
+    results = {}
+    for name in PROBLEMS:
+        case = CASES[name]()
+        runs = {variant: [_run(case, *VARIANTS[variant], seed) for seed in seeds] for variant in VARIANTS}
+        firsts = [WarmProblem.like(case.problem).exact(case.start(seed)).objective for seed in seeds]
+        # The longest run of the default stands for the best objective: it comes closest in all.
+        best = [_best(case, seed, [run[i] for run in runs.values()]) for i, seed in enumerate(seeds)]
+        results[name] = {
+            variant: {
+                "gaps": [
+                    rounded(
+                        statistics.median(_gap(run[i][j], firsts[i], best[i]) for i in range(len(seeds)))
+                    )
+                    for j in range(len(AFTER))
+                ],
+                "seconds": rounded(statistics.median(one[-1] for one in run), 3),
+            }
+            for variant, run in runs.items()
+        }
+        print(name, results[name], flush=True)
+    return results
+
+
+def _gap(value: float, first: float, best: float) -> float:
+    return (value - best) / (first - best)
+
+
+def _run(
+    case: Case, make: Callable[[], VR], patched: Callable[[], AbstractContextManager[Any]], seed: int
+) -> list[float]:
+    """Return the objectives after some passes, and the seconds that all of them took."""
+    with patched():
+        taken = snapshots(iterate(make(), case.problem, case.start(seed), seed), AFTER[-1], 30.0, 1.04)
+    problem = WarmProblem.like(case.problem)
+    ends = [max((s for s in taken if s.passes <= 1.02 * after), key=lambda s: s.passes) for after in AFTER]
+    return [problem.exact(end.D).objective for end in ends] + [taken[-1].seconds]
+
+
+def _best(case: Case, seed: int, runs: list[list[float]]) -> float:
+    taken = snapshots(iterate(VR(), case.problem, case.start(seed), seed), 120, 40.0, 1.5)
+    return min(WarmProblem.like(case.problem).exact(taken[-1].D).objective, *(min(r[:-1]) for r in runs))

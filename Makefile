@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 endif
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint types laws benchmarks build clean
+.PHONY: demo test lint types laws benchmarks benchmarks-codes benchmarks-solvers build clean
 
 demo: $(READY)  ## fit corrupted digits, print a table, draw pictures into demo-output/
 	$(BIN)/vrmf demo --output demo-output
@@ -25,9 +25,15 @@ types: $(READY)
 laws: $(READY)
 	$(BIN)/python -m pytest -n 2
 
-benchmarks: $(READY)  ## codes against peers, about half an hour; MNIST and CBCL from the folder VRMF_DATA
+benchmarks: benchmarks-codes benchmarks-solvers  ## against peers; MNIST, CBCL and Yale B from the folder VRMF_DATA
+
+benchmarks-codes: $(READY)  ## about half an hour
 	$(BIN)/python -m pip install --quiet --editable ".[benchmarks]"
 	$(BIN)/python benchmarks/coding.py
+
+benchmarks-solvers: $(READY)  ## about two hours
+	$(BIN)/python -m pip install --quiet --editable ".[benchmarks]"
+	$(BIN)/python benchmarks/solvers.py
 
 build: $(READY)  ## a wheel and a source archive in dist/
 	$(BIN)/python -m build

@@ -88,7 +88,7 @@ def panels(
     names: Iterable[str] | None = None,
     seeds: Iterable[int] = (0, 1, 2),
     passes: float | None = None,
-    seconds: float = 10.0,
+    seconds: float = 6.0,
 ) -> dict[str, Any]:
     """Return the contest on each problem; ``passes`` are 60, or 30 for more than 3 000 rows."""
     results = {}

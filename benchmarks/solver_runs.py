@@ -141,7 +141,7 @@ def measurements(
 
 
 def polished(
-    problem: WarmProblem, D: Array, enough: float, steps: int = 300, seconds: float = 5.0
+    problem: WarmProblem, D: Array, enough: float, steps: int = 300, seconds: float = 3.0
 ) -> float:
     """Return the lowest objective that batch steps from D find until ‖Γ‖² is ``enough``."""
     lowest = math.inf

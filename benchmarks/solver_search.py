@@ -32,7 +32,7 @@ class Stage:
 def stages(n_samples: int) -> list[Stage]:
     """Return the rounds: all to 3 passes, the best 4 to the middle, the best 2 to the end, by a clock."""
     end = 20 if n_samples <= 3000 else 10
-    return [Stage(3, 2.0, 4), Stage(end / 2, 5.0, 2), Stage(end, 10.0, 1)]
+    return [Stage(3, 1.5, 4), Stage(end / 2, 3.0, 2), Stage(end, 6.0, 1)]
 
 
 def smm_candidates(n_samples: int) -> list[AbstractSolver]:
@@ -79,12 +79,12 @@ def _objective(problem: Problem, run: Iterator[Iterate], stage: Stage, rows: Arr
 
 
 def tuned(problem: Problem, D: Array) -> dict[str, AbstractSolver]:
-    """Return SMM and SGD with their best constants, early and late, or once where these are equal."""
+    """Return SMM with its best constants early and late, or once where these are equal, and SGD's late."""
     rounds, found = stages(problem.n_samples), {}
     families = {"SMM": smm_candidates(problem.n_samples), "SGD": sgd_candidates(problem, D)}
     for name, candidates in families.items():
         winners = search(problem, D, candidates, rounds)
-        if winners["early"] == winners["late"]:
+        if winners["early"] == winners["late"] or name == "SGD":
             found[name] = winners["late"]
         else:
             found |= {f"{name} {when}": solver for when, solver in winners.items()}

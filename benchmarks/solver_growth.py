@@ -35,7 +35,7 @@ TUNING_EASE = 100
 
 #: The most passes and seconds for a run; where a solver runs out of them, it sits out larger n.
 PASSES = 3000
-SECONDS = {"VR": 200.0, "paper's VR": 60.0, "plain batch": 60.0}
+SECONDS = {"VR": 120.0, "paper's VR": 40.0, "plain batch": 40.0}
 
 
 @dataclass

@@ -24,22 +24,22 @@ from vrmf.terms import L1, NonNegative, UnitBall
 EPOCHS = 5
 
 #: A fit stops after so many seconds as well; that is no failure.
-PATIENCE = 10.0
+PATIENCE = 5.0
 
 #: Bounds on n · max(k, d) and, for each estimator, on n · k · max(k, d), such that a fit takes a few
 #: seconds.
 ENTRIES = 3e7
 WORK = {
-    "DictionaryLearning": 1e9,
-    "GroupDictionaryLearning": 2e8,
-    "NMF": 3e8,
-    "SmoothDictionaryLearning": 1e8,
-    "RobustPCA": 2e8,
-    "MaxNormDecomposition": 1e8,
-    "LowRankRepresentation": 2e8,
-    "RobustNMF": 5e7,
-    "MatrixFactorization": 1e9,
-    "MatrixFactorization, composed": 1e8,
+    "DictionaryLearning": 3e8,
+    "GroupDictionaryLearning": 5e7,
+    "NMF": 1e8,
+    "SmoothDictionaryLearning": 3e7,
+    "RobustPCA": 5e7,
+    "MaxNormDecomposition": 3e7,
+    "LowRankRepresentation": 5e7,
+    "RobustNMF": 5e6,
+    "MatrixFactorization": 3e8,
+    "MatrixFactorization, composed": 2e7,
 }
 NON_NEGATIVE = ("NMF", "SmoothDictionaryLearning")
 

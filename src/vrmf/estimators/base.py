@@ -212,16 +212,15 @@ class AbstractFactorizer(NestedParameters, Inference, ClassNamePrefixFeaturesOut
         rotates = problem.formulation.rotates
         D = oriented(outcome.iterate.D) if rotates else outcome.iterate.D
         codes = np.empty((len(X), len(D)), dtype=X.dtype) if keep_codes else None
-        near = None if rotates else solver.known_codes(outcome.iterate.state)
         with single_threaded_blas():
-            stats = problem.stats(D, EXACT, start=near, keep=codes)
+            stats = problem.stats(D, EXACT, keep=codes)
             measured = problem.measure(stats, D)
             if outcome.iterate.step == outcome.history.step[-1]:
                 outcome.history.note(measured)
             known = solver.fallback(outcome.iterate.state)
             if known is not None and rises(measured.objective, known[1], D.dtype):
                 D = oriented(known[0]) if rotates else known[0]
-                stats = problem.stats(D, EXACT, start=near, keep=codes)
+                stats = problem.stats(D, EXACT, keep=codes)
                 measured = problem.measure(stats, D)
         self._keep(problem, solver, D, outcome, stats, measured)
         self._stream_weights = weights

@@ -49,10 +49,6 @@ class AbstractSolver(ABC):
     def fallback(self, state: State) -> tuple[Array, float] | None:
         """Return a dictionary to report if the answer is worse, with its objective, or None."""
 
-    def known_codes(self, state: State) -> Array | None:
-        """Return codes of all rows at a dictionary near the answer, if the solver keeps any."""
-        return None
-
 
 class AbstractStreamSolver(AbstractSolver):
     """A solver that learns from one mini-batch after another, and so from streams as well."""

@@ -202,11 +202,6 @@ class VR(AbstractSolver):
             return None
         return anchor.D, anchor.measured.objective
 
-    def known_codes(self, state: State) -> Array | None:
-        assert isinstance(state, VRState)
-        anchor = state.anchor
-        return anchor.codes if anchor is not None and anchor.is_of_all_rows else None
-
     # Before the first anchor -------------------------------------------------------------------
 
     def _opening_batch(self, problem: Problem) -> int:

@@ -23,7 +23,7 @@ from vrmf.solvers import VR, vr
 from vrmf.solvers.anchors import Anchor
 from vrmf.solvers.vr import VRState
 
-PROBLEMS = ("ODL CBCL", "ODL MNIST", "ONMF CBCL", "P2 CBCL", "ORPCA Yale B")
+PROBLEMS = ("ODL CBCL", "ODL MNIST", "ONMF CBCL")
 
 #: The passes after which gaps are compared.
 AFTER = (2.0, 6.0, 20.0)

@@ -103,23 +103,21 @@ def mnist(n: int, dtype: type = np.float64) -> Array:
 
 
 def cbcl(dtype: type = np.float64) -> Array:
-    """Return the 2 429 faces of CBCL, scaled to [0, 1], from the folder VRMF_DATA."""
-    path = _local("cbcl_faces.npz")
-    if path is None:
-        raise SystemExit(
-            "This benchmark needs the CBCL faces. Put cbcl_faces.npz (an array `faces` of 2429 × 361 "
-            "bytes) into a folder and name it in the environment variable VRMF_DATA."
-        )
-    return np.asarray(np.load(path)["faces"], dtype=dtype) / dtype(255)
+    """Return the 2 429 faces of CBCL, 19 × 19, scaled to [0, 1], from the folder VRMF_DATA."""
+    return _faces("cbcl_faces.npz", "2429 × 361", dtype)
 
 
 def yaleb(dtype: type = np.float64) -> Array:
     """Return the 2 414 faces of Extended Yale B, 32 × 32, scaled to [0, 1], from the folder VRMF_DATA."""
-    path = _local("yaleb_32x32.npz")
+    return _faces("yaleb_32x32.npz", "2414 × 1024", dtype)
+
+
+def _faces(name: str, shape: str, dtype: type) -> Array:
+    path = _local(name)
     if path is None:
         raise SystemExit(
-            "This benchmark needs Extended Yale B. Put yaleb_32x32.npz (an array `faces` of 2414 × 1024 "
-            "bytes) into a folder and name it in the environment variable VRMF_DATA."
+            f"This benchmark needs the faces in {name}, an array `faces` of {shape} bytes. Put the file "
+            "into a folder and name that in the environment variable VRMF_DATA."
         )
     return np.asarray(np.load(path)["faces"], dtype=dtype) / dtype(255)
 

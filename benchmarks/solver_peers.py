@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from common import THREADS, Array, cbcl, mnist, rows_as_atoms, synth, yaleb
-from solver_problems import ATOMS, Case, _ornmf, _orpca
+from solver_problems import ATOMS, Case
 from threadpoolctl import threadpool_limits
 
 from vrmf import formulations
@@ -421,8 +421,8 @@ def hyperspy_online(
     rows: int = 100_000, most: int = 300, patience: float = 10.0, sample: int = 2000
 ) -> list[Result]:
     """Robust PCA and NMF, by rows per second, and by what the rows that hyperspy manages teach."""
-    from hyperspy.learn._ornmf import ORNMF
     from hyperspy.learn._rpca import ORPCA
+    from hyperspy.learn.ornmf import ORNMF
 
     def orpca(method: str, D: Array) -> Any:
         weight = D.shape[1] ** -0.5
@@ -440,8 +440,8 @@ def hyperspy_online(
     ):
         setting = make()
         for kind, case, peer, methods in (
-            ("RobustPCA", _orpca, orpca, ("CF", "BCD", "SGD", "MomentumSGD")),
-            ("RobustNMF", _ornmf, ornmf, ("PGD", "RobustPGD", "MomentumSGD")),
+            ("RobustPCA", orpca, orpca, ("CF", "BCD", "SGD", "MomentumSGD")),
+            ("RobustNMF", ornmf, ornmf, ("PGD", "RobustPGD", "MomentumSGD")),
         ):
             makers = {f"hyperspy {peer.__name__.upper()} {name}": partial(peer, name) for name in methods}
             online = partial(_online, most=most, patience=patience)

@@ -49,12 +49,12 @@ def _onmf(X: Array) -> Case:
     return case(formulations.nonnegative(X.shape[1] ** -0.5), X)
 
 
-def _orpca(X: Array, reach: float) -> Case:
+def orpca(X: Array, reach: float) -> Case:
     weight = X.shape[1] ** -0.5
     return case(formulations.robust_pca(weight, weight, len(X)), X, lambda rows: _clipped(rows, reach))
 
 
-def _ornmf(X: Array, reach: float) -> Case:
+def ornmf(X: Array, reach: float) -> Case:
     # The paper leaves M and M' open: codes up to 100, outliers as large as the data.
     model = formulations.robust_nmf(X.shape[1] ** -0.5, 100.0, float(np.max(np.abs(X))))
     return case(model, X, lambda rows: atoms_from_rows(model, _clipped(rows, reach)))
@@ -99,10 +99,10 @@ CASES: dict[str, Callable[[], Case]] = {
     "ODL MNIST": lambda: _odl(mnist(ROWS)),
     "ONMF CBCL": lambda: _onmf(cbcl()),
     "ONMF MNIST": lambda: _onmf(mnist(ROWS)),
-    "ORPCA Synth": lambda: _orpca(synth(ROWS)[0], 5.0),
-    "ORPCA Yale B": lambda: _orpca(yaleb(), 1.0),
-    "ORNMF Synth": lambda: _ornmf(synth(ROWS)[0], 5.0),
-    "ORNMF Yale B": lambda: _ornmf(yaleb(), 1.0),
+    "ORPCA Synth": lambda: orpca(synth(ROWS)[0], 5.0),
+    "ORPCA Yale B": lambda: orpca(yaleb(), 1.0),
+    "ORNMF Synth": lambda: ornmf(synth(ROWS)[0], 5.0),
+    "ORNMF Yale B": lambda: ornmf(yaleb(), 1.0),
     "P2 CBCL": _groups,
     "P4 CBCL": _smooth,
     "P6 Yale B": _max_norm,

@@ -161,7 +161,7 @@ def unexpected(caught: list[warnings.WarningMessage]) -> list[str]:
     others = [
         one
         for one in caught
-        if not issubclass(one.category, ConvergenceWarning) and "codes" not in str(one.message)
+        if not issubclass(one.category, ConvergenceWarning) and "All codes" not in str(one.message)
     ]
     return [
         f"warning: {one.category.__name__}, {one.message} ({Path(one.filename).name}:{one.lineno})"

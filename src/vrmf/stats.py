@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 import numpy as np
@@ -72,7 +73,7 @@ class Stats:
         """A = mean of hᵀh: g(D′) ≤ g(D) + ⟨∇g, D′ − D⟩ + ½ tr((D′ − D)ᵀ A (D′ − D))."""
         return self.gram / self.count
 
-    @property
+    @functools.cached_property
     def largest_curvature(self) -> float:
         """λ_max(A): its inverse is a step of certain descent. 1 if all codes are zero."""
         largest = float(scipy.linalg.eigvalsh(self.curvature)[-1])

@@ -90,7 +90,7 @@ def checked_batch_size(batch_size: int | str, n_samples: int) -> int:
     ``"auto"`` grows as n^⅔ like the paper's, but is at least 64, or a tenth of fewer rows.
     """
     if batch_size == "auto":
-        return max(paper_batch_size(n_samples), min(64, -(-n_samples // 10)))
+        return max(paper_batch_size(n_samples), smallest_batch(n_samples))
     return valid_batch_size(int(batch_size), n_samples)
 
 
@@ -102,6 +102,11 @@ def valid_batch_size(batch_size: int, n_samples: int) -> int:
             f'Use at most {n_samples}, or `batch_size="auto"`.'
         )
     return batch_size
+
+
+def smallest_batch(n_samples: int) -> int:
+    """Return 64, or a tenth of fewer rows."""
+    return min(64, -(-n_samples // 10))
 
 
 def paper_batch_size(n_samples: int) -> int:

@@ -20,6 +20,7 @@ from vrmf.solvers.base import (
     paper_batch_size,
     paper_inner_steps,
     rises,
+    smallest_batch,
     valid_batch_size,
 )
 from vrmf.solvers.smm import SMM, SMMState
@@ -329,11 +330,6 @@ class VR(AbstractSolver):
             return None
         taken = np.random.default_rng([state.seed, state.step, 1]).random() * (state.step + 1) < 1
         return D if taken else state.chosen
-
-
-def smallest_batch(n_samples: int) -> int:
-    """Return 64, or a tenth of fewer rows."""
-    return min(64, -(-n_samples // 10))
 
 
 def cooling(inner: int, steps: int) -> float:

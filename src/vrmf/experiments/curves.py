@@ -1,0 +1,156 @@
+"""Curves: how f, ‖Γ‖² and whatever else is asked for fall along a run, measured off the clock.
+
+>>> import numpy as np
+>>> from vrmf.formulations import dictionary_learning
+>>> from vrmf.solvers import SMM
+>>> from vrmf.sources import as_source
+>>> X = np.random.default_rng(0).standard_normal((60, 5))
+>>> problem = Problem(dictionary_learning(alpha=0.1), as_source(X))
+>>> found = curve(SMM(batch_size=6), problem, np.eye(5)[:2], at=[0, 1, 2])
+>>> found["passes"], bool(found["f"][-1] < found["f"][0])
+([0.0, 1.0, 2.0], True)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from vrmf.coding import Coder
+from vrmf.loop import Iterate, iterate
+from vrmf.problem import Measurement, Problem
+from vrmf.solvers import AbstractSolver
+from vrmf.sources import ArraySource, as_source
+from vrmf.stats import Stats
+from vrmf.terms.base import Array
+
+#: How exactly codes are computed where a dictionary is judged: f is then right to the square of it.
+EXACT = Coder(tol=1e-7)
+
+#: What else is told of a dictionary on the way, by name.
+Observers = Mapping[str, Callable[[Array], float]]
+
+
+@dataclass(frozen=True, eq=False)
+class WarmProblem(Problem):
+    """A problem whose full passes start from the codes of the pass before: for work off the clock."""
+
+    last: list[Array] = field(default_factory=list)  #: the codes of the last full pass, if there was one
+
+    @classmethod
+    def like(cls, problem: Problem) -> WarmProblem:
+        """Return the same problem with a memory of its own."""
+        return cls(problem.formulation, problem.source)
+
+    def stats(
+        self,
+        D: Array,
+        coder: Coder,
+        rows: Array | None = None,
+        *,
+        start: Array | None = None,
+        keep: Array | None = None,
+    ) -> Stats:
+        if rows is not None or start is not None or keep is not None:
+            return super().stats(D, coder, rows, start=start, keep=keep)
+        codes = np.empty((self.n_samples, len(D)), dtype=D.dtype)
+        known = self.last[0] if self.last else None
+        stats = super().stats(D, coder, start=known, keep=codes)
+        self.last[:] = [codes]
+        return stats
+
+    def exact(self, D: Array) -> Measurement:
+        """Return what exact codes of all rows tell of a dictionary."""
+        return self.measure(self.stats(D, EXACT), D)
+
+
+class Snapshot(NamedTuple):
+    """A dictionary on the way, and what it cost."""
+
+    passes: float
+    seconds: float
+    D: Array
+
+
+def watched(
+    run: Iterator[Iterate], passes: float = math.inf, seconds: float = math.inf
+) -> Iterator[Iterate]:
+    """Yield the iterates of a run up to the end of its budget, or to its divergence.
+
+    The run can be taken up again later with a larger budget.
+    """
+    try:
+        for current in run:
+            if not np.all(np.abs(current.D) < 1e12):
+                return
+            yield current
+            if current.passes >= passes or current.seconds >= seconds:
+                return
+    except (ValueError, np.linalg.LinAlgError):  # sums that are not finite have no eigenvalues
+        return
+
+
+def snapshots(run: Iterator[Iterate], at: Sequence[float], seconds: float = math.inf) -> list[Snapshot]:
+    """Return the first dictionaries at or beyond each of the rising numbers of passes, and the last."""
+    taken: list[Snapshot] = []
+    current, due = None, 0
+    for current in watched(run, at[-1] * (1 - 1e-9), seconds):
+        if due < len(at) and current.passes >= at[due] * (1 - 1e-9):
+            taken.append(Snapshot(current.passes, current.seconds, current.D))
+            while due < len(at) and current.passes >= at[due] * (1 - 1e-9):
+                due += 1
+    if current is not None and (not taken or current.passes > taken[-1].passes):
+        taken.append(Snapshot(current.passes, current.seconds, current.D))
+    return taken
+
+
+def curve(
+    solver: AbstractSolver,
+    problem: Problem,
+    D: Array,
+    *,
+    at: Sequence[float],
+    seconds: float = math.inf,
+    seed: int = 0,
+    observers: Observers | None = None,
+) -> dict[str, list[float]]:
+    """Return columns passes, seconds, f, stationarity and those of the observers along a run.
+
+    The run ends at the last of the passes ``at``, after so many seconds, or when it diverges; its
+    clock stands still while a dictionary is judged, by exact codes of all rows.
+    """
+    taken = snapshots(iterate(solver, problem, D, seed), at, seconds)
+    return measured_at(taken, problem, observers or {})
+
+
+def measured_at(
+    taken: Sequence[Snapshot], problem: Problem, observers: Observers
+) -> dict[str, list[float]]:
+    """Return the columns of a curve for given dictionaries."""
+    warm, columns = WarmProblem.like(problem), _columns(observers)
+    for snapshot in taken:
+        measured = warm.exact(snapshot.D)
+        columns["passes"].append(snapshot.passes)
+        columns["seconds"].append(snapshot.seconds)
+        columns["f"].append(measured.objective)
+        columns["stationarity"].append(measured.stationarity)
+        for name, observer in observers.items():
+            columns[name].append(observer(snapshot.D))
+    return columns
+
+
+def warm_up(solver: AbstractSolver, problem: Problem, D: Array, rows: int = 1500) -> None:
+    """Run a solver for a moment on a few rows, so that whatever is compiled is compiled."""
+    source = problem.source
+    assert isinstance(source, ArraySource)
+    few = Problem(problem.formulation, as_source(source.X[:rows]))
+    for _ in watched(iterate(solver, few, D, 0), 2.5, 3.0):
+        pass
+
+
+def _columns(observers: Observers) -> dict[str, Any]:
+    return {name: [] for name in ("passes", "seconds", "f", "stationarity", *observers)}

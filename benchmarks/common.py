@@ -17,6 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from vrmf.datasets import fetch_cbcl, fetch_mnist, fetch_yaleb, load_synth
+
 Array = NDArray[Any]
 
 RESULTS = Path(__file__).parent / "results"
@@ -92,43 +94,24 @@ def read(name: str) -> dict[str, Any]:
 
 
 def mnist(n: int, dtype: type = np.float64) -> Array:
-    """Return the first rows of MNIST, scaled to [0, 1]: from the folder VRMF_DATA, else from OpenML."""
-    path = _local("mnist.npz")
-    if path:
-        return np.asarray(np.load(path)["x_train"][:n], dtype=dtype) / dtype(255)
-    from sklearn.datasets import fetch_openml
-
-    pixels = fetch_openml("mnist_784", version=1, as_frame=False).data
-    return np.asarray(pixels[:n], dtype=dtype) / dtype(255)
+    """Return the first rows of MNIST."""
+    return fetch_mnist(n, dtype=dtype).X
 
 
-def cbcl(dtype: type = np.float64) -> Array:
-    """Return the 2 429 faces of CBCL, 19 × 19, scaled to [0, 1], from the folder VRMF_DATA."""
-    return _faces("cbcl_faces.npz", "2429 × 361", dtype)
+def cbcl() -> Array:
+    """Return the rows of CBCL."""
+    return fetch_cbcl().X
 
 
-def yaleb(dtype: type = np.float64) -> Array:
-    """Return the 2 414 faces of Extended Yale B, 32 × 32, scaled to [0, 1], from the folder VRMF_DATA."""
-    return _faces("yaleb_32x32.npz", "2414 × 1024", dtype)
-
-
-def _faces(name: str, shape: str, dtype: type) -> Array:
-    path = _local(name)
-    if path is None:
-        raise SystemExit(
-            f"This benchmark needs the faces in {name}, an array `faces` of {shape} bytes. Put the file "
-            "into a folder and name that in the environment variable VRMF_DATA."
-        )
-    return np.asarray(np.load(path)["faces"], dtype=dtype) / dtype(255)
+def yaleb() -> Array:
+    """Return the rows of Yale B."""
+    return fetch_yaleb().X
 
 
 def synth(n: int, outliers: float = 0.1, size: float = 1000.0, seed: int = 0) -> tuple[Array, Array]:
-    """Return the rows of the paper's Synth (d = 400, rank 10) and the true dictionary."""
-    rng = np.random.default_rng(seed)
-    W = rng.normal(0.5, 10**-0.25, (10, 400))
-    H = rng.normal(0.5, 10**-0.25, (n, 10))
-    R = np.where(rng.random((n, 400)) < outliers, rng.uniform(-size, size, (n, 400)), 0)
-    return H @ W + R, W
+    """Return the rows of the paper's Synth and the true dictionary."""
+    data = load_synth(n, outlier_share=outliers, outlier_size=size, random_state=seed)
+    return data.X, data.dictionary
 
 
 def rows_as_atoms(X: Array, k: int, seed: int = 0, by_sum: bool = False) -> Array:
@@ -143,11 +126,6 @@ def moved(D: Array, relative: float = 1e-3, seed: int = 3) -> Array:
     """Return D moved in a random direction by the given part of its norm."""
     step = np.random.default_rng(seed).normal(size=D.shape)
     return (D + relative * np.linalg.norm(D) / np.linalg.norm(step) * step).astype(D.dtype)
-
-
-def _local(name: str) -> Path | None:
-    path = Path(os.environ.get("VRMF_DATA", "")) / name
-    return path if path.is_file() else None
 
 
 def _processor() -> str:

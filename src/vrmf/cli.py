@@ -48,3 +48,49 @@ def demo(output: Path, corrupted: float, passes: int, components: int, seed: int
     click.echo(f"\nDistance to the clean digits: {before:.0%} before, {after:.0%} after robust PCA.")
     paths = demonstration.write_pictures(done, X, clean, output)
     click.echo(f"Pictures in {output.resolve()}: {', '.join(path.name for path in paths)}")
+
+
+@main.command()
+@click.argument("what", nargs=-1)
+@click.option("--quick", is_flag=True, help="Everything small, in under ten minutes.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder for results and figures; what it holds already is not computed again."
+    "  [default: reproduction, or reproduction-quick]",
+)
+@click.option(
+    "--synth-rows",
+    type=click.IntRange(min=1000),
+    default=100_000,
+    help="Rows of the data set Synth; the paper has 100 000, which takes hours.",
+)
+@click.option("--draw", is_flag=True, help="Only draw the figures of results that are there.")
+def reproduce(what: tuple[str, ...], quick: bool, output: Path | None, synth_rows: int, draw: bool) -> None:
+    """Repeat the paper's experiments and check its theory.
+
+    WHAT names experiments or groups of them: paper (figure1, figure2, figure3, start, components),
+    structures (groups, smooth, max-norm, low-rank) and theory. All of them if it is left out. An
+    interrupted run goes on where it stopped when it is started again.
+    """
+    from vrmf import experiments
+    from vrmf.experiments import runner
+
+    folder = output or Path("reproduction-quick" if quick else "reproduction")
+    words = ["vrmf reproduce", *what, "--quick" if quick else f"--synth-rows {synth_rows}"]
+    try:
+        page = runner.reproduce(
+            experiments.chosen(what),
+            folder,
+            experiments.Scale(quick, synth_rows),
+            command=" ".join(words),
+            compute=not draw,
+        )
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+    except OSError as error:
+        raise click.ClickException(str(error)) from error
+    except KeyboardInterrupt:
+        raise click.ClickException("stopped; the same command goes on from here") from None
+    click.echo(f"{page} shows what was found, with its figures beside it.")

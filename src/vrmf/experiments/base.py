@@ -2,10 +2,10 @@
 
 >>> import tempfile
 >>> steps = [Step("one", lambda results: 1), Step("two", lambda results: results["one"] + 1)]
->>> experiment = Experiment("count", "To two.", lambda quick: steps, lambda results: {}, lambda results: "")
+>>> experiment = Experiment("count", "To two.", lambda scale: steps, lambda results: {}, lambda results: "")
 >>> with tempfile.TemporaryDirectory() as folder:
 ...     store = Store.open(Path(folder) / "count.json", {"scale": "full"})
-...     for step in experiment.missing(store.results, quick=False):
+...     for step in experiment.missing(store.results, Scale()):
 ...         store.add(step)
 ...     Store.open(store.path, {"scale": "full"}).results
 {'one': 1, 'two': 2}
@@ -25,8 +25,23 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from vrmf.sources import single_threaded_blas
+
 #: What the steps of an experiment found so far, by key: numbers, strings, lists and dictionaries.
 Results = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How large experiments are: as in the paper, with less of its largest data set, or quick."""
+
+    quick: bool = False
+    synth_rows: int = 100_000  #: of the data set Synth, unless quick
+
+    def __str__(self) -> str:
+        if self.quick:
+            return "quick"
+        return "full" if self.synth_rows == 100_000 else f"full, Synth of {self.synth_rows} rows"
 
 
 @dataclass(frozen=True)
@@ -44,13 +59,19 @@ class Experiment:
 
     name: str  #: what it is called on the command line; its files begin with it
     claim: str  #: what the paper says, in a sentence, or what the experiment shows
-    steps: Callable[[bool], Sequence[Step]]  #: all steps, small ones if the argument (quick) is true
+    steps: Callable[[Scale], Sequence[Step]]  #: all steps at a scale
     draw: Callable[[Results], Mapping[str, Figure]]  #: figures by name, from results alone
     table: Callable[[Results], str]  #: the figures in numbers, as Markdown
+    shared: str = ""  #: the name of a file of results that it shares with other experiments
 
-    def missing(self, results: Results, quick: bool) -> list[Step]:
+    @property
+    def file(self) -> str:
+        """The name of the file of its results."""
+        return f"{self.shared or self.name}.json"
+
+    def missing(self, results: Results, scale: Scale) -> list[Step]:
         """Return the steps whose results are not known."""
-        return [step for step in self.steps(quick) if step.key not in results]
+        return [step for step in self.steps(scale) if step.key not in results]
 
 
 @dataclass
@@ -72,19 +93,21 @@ class Store:
             store = cls(path, kept["made"], kept["results"], kept["seconds"])
         except (ValueError, KeyError, TypeError) as error:
             raise ValueError(
-                f"{path} does not hold results of an experiment ({error}). Move it away, or use another folder."
+                f"{path} does not hold results of an experiment ({error}). "
+                "Move it away, or use another folder."
             ) from error
         if store.made["scale"] != made["scale"]:
             raise ValueError(
-                f"{path} holds the results of a {store.made['scale']} run, and this is a {made['scale']} one. "
-                "Use another folder."
+                f"{path} holds the results of another scale ({store.made['scale']}) than this run's "
+                f"({made['scale']}). Use another folder."
             )
         return store
 
     def add(self, step: Step) -> None:
         """Compute a step and keep its result."""
         began = time.perf_counter()
-        value = plain(step.compute(self.results))
+        with single_threaded_blas():  # as in the steps of a solver: blocks of rows have the threads
+            value = plain(step.compute(self.results))
         self.seconds[step.key] = round(time.perf_counter() - began, 2)
         self.results[step.key] = value
         self.write()

@@ -29,7 +29,7 @@ from vrmf.stats import Stats
 from vrmf.terms.base import Array
 
 #: How exactly codes are computed where a dictionary is judged: f is then right to the square of it.
-EXACT = Coder(tol=1e-7)
+EXACT = Coder(tol=1e-6)
 
 #: What else is told of a dictionary on the way, by name.
 Observers = Mapping[str, Callable[[Array], float]]
@@ -143,12 +143,12 @@ def measured_at(
     return columns
 
 
-def warm_up(solver: AbstractSolver, problem: Problem, D: Array, rows: int = 1500) -> None:
+def warm_up(solver: AbstractSolver, problem: Problem, D: Array, rows: int = 300) -> None:
     """Run a solver for a moment on a few rows, so that whatever is compiled is compiled."""
     source = problem.source
     assert isinstance(source, ArraySource)
     few = Problem(problem.formulation, as_source(source.X[:rows]))
-    for _ in watched(iterate(solver, few, D, 0), 2.5, 3.0):
+    for _ in watched(iterate(solver, few, D, 0), 2.5, 1.0):
         pass
 
 

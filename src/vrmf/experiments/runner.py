@@ -1,0 +1,107 @@
+"""Running experiments: what is stored is not computed again, and a bar tells the time left."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from collections.abc import Iterable, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+
+from vrmf.experiments.base import Experiment, Scale, Step, Store
+
+PACKAGES = ("vrmf", "numpy", "scipy", "scikit-learn", "numba", "matplotlib", "spams-bin")
+
+
+def made_by(command: str, scale: Scale) -> dict[str, Any]:
+    """Return what a reader needs to know of where results come from."""
+    return {
+        "command": command,
+        "scale": str(scale),
+        "processor": _processor(),
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "system": platform.system(),
+        "python": platform.python_version(),
+        "versions": {name: _version(name) for name in PACKAGES},
+    }
+
+
+def reproduce(
+    experiments: Sequence[Experiment], folder: Path, scale: Scale, command: str, compute: bool = True
+) -> Path:
+    """Run experiments as far as they are not stored, draw their figures and write a page of them."""
+    made = made_by(command, scale)
+    stores = {e.file: Store.open(folder / e.file, made) for e in experiments}
+    if compute:
+        run(experiments, stores, scale)
+    if not any(store.results for store in stores.values()):
+        raise ValueError(f"{folder} holds no results of these experiments. Run them without --draw first.")
+    write_figures(experiments, stores, folder)
+    return write_page(experiments, stores, folder)
+
+
+def run(experiments: Sequence[Experiment], stores: dict[str, Store], scale: Scale) -> None:
+    """Compute the steps that are missing, one after another."""
+    todo: dict[tuple[str, str], Step] = {}
+    for experiment in experiments:
+        for step in experiment.missing(stores[experiment.file].results, scale):
+            todo.setdefault((experiment.file, step.key), step)
+    total = sum(step.seconds for step in todo.values())
+    layout = "{percentage:3.0f} % |{bar}| {elapsed}, about {remaining} left  {desc}"
+    with tqdm(total=total, bar_format=layout, file=sys.stderr, dynamic_ncols=True) as bar:
+        for (file, key), step in todo.items():
+            bar.set_description_str(f"{file.removesuffix('.json')}: {key}")
+            stores[file].add(step)
+            bar.update(step.seconds)
+
+
+def write_figures(experiments: Iterable[Experiment], stores: dict[str, Store], folder: Path) -> list[Path]:
+    """Draw all figures from the stored results; return their paths."""
+    paths = []
+    for experiment in experiments:
+        for name, figure in experiment.draw(stores[experiment.file].results).items():
+            paths.append(folder / f"{name}.svg")
+            # A fixed salt and no date: the same results give the same file.
+            figure.savefig(paths[-1], metadata={"Date": None})
+    return paths
+
+
+def write_page(experiments: Iterable[Experiment], stores: dict[str, Store], folder: Path) -> Path:
+    """Write a page that shows each experiment: the claim, figures, numbers and the time it took."""
+    parts = ["# What the experiments found\n"]
+    for experiment in experiments:
+        store = stores[experiment.file]
+        if not store.results:
+            continue
+        minutes = sum(store.seconds.values()) / 60
+        parts.append(f"## {experiment.name}\n\n{experiment.claim}\n")
+        parts += [f"![{name}]({name}.svg)\n" for name in experiment.draw(store.results)]
+        parts.append(experiment.table(store.results) + "\n")
+        versions = ", ".join(f"{name} {found}" for name, found in store.made["versions"].items() if found)
+        parts.append(
+            f"`{store.made['command']}` ({store.made['scale']}), {minutes:.1f} minutes on "
+            f"{store.made['cores']} cores of {store.made['processor']}; Python {store.made['python']}, "
+            f"{versions}. Data: [{experiment.file}]({experiment.file}).\n"
+        )
+    path = folder / "results.md"
+    path.write_text("\n".join(parts), encoding="utf-8")
+    return path
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor()
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None

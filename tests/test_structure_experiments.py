@@ -9,15 +9,10 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from vrmf.experiments import (
-    structure_groups,
-    structure_low_rank,
-    structure_max_norm,
-    structure_smooth,
-)
 from vrmf.experiments.base import Experiment, Scale, Step, plain
-from vrmf.experiments.structure_common import assigned, distance, markdown, medians, records_with
-from vrmf.experiments.structures import STRUCTURES
+from vrmf.experiments.structures import STRUCTURES, groups, max_norm, smooth
+from vrmf.experiments.structures import low_rank as segmentation
+from vrmf.experiments.structures.common import assigned, distance, markdown, medians, records_with
 
 BY_NAME = {experiment.name: experiment for experiment in STRUCTURES}
 
@@ -41,7 +36,7 @@ def quick_results(experiment: Experiment, wanted: Callable[[Step], bool]) -> dic
 
 @pytest.mark.parametrize("name", BY_NAME)
 def test_computes_draws_and_tells(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(structure_groups, "ROWS", 120)
+    monkeypatch.setattr(groups, "ROWS", 120)
     experiment = BY_NAME[name]
     results = quick_results(experiment, FEW[name])
     for figure in experiment.draw(results).values():
@@ -60,61 +55,61 @@ def test_keys_are_unique(name: str, quick: bool) -> None:
 
 def test_data_are_the_same_twice_and_differ_by_seed() -> None:
     for make in (
-        lambda seed: structure_groups.group_data(seed, 20).X,
-        lambda seed: structure_smooth.spectra(seed, 100).X,
-        lambda seed: structure_max_norm.corrupted(seed, structure_max_norm.Case(True, True), 0.1)[0],
-        lambda seed: structure_low_rank.union_of_subspaces(seed, 0.1).X,
+        lambda seed: groups.group_data(seed, 20).X,
+        lambda seed: smooth.spectra(seed, 100).X,
+        lambda seed: max_norm.corrupted(seed, max_norm.Case(True, True), 0.1)[0],
+        lambda seed: segmentation.union_of_subspaces(seed, 0.1).X,
     ):
         assert np.array_equal(make(0), make(0))
         assert not np.array_equal(make(0), make(1))
 
 
-@pytest.mark.parametrize("name", structure_max_norm.CASES)
+@pytest.mark.parametrize("name", max_norm.CASES)
 def test_outliers_fall_where_they_should(name: str) -> None:
-    case = structure_max_norm.CASES[name]
-    X, low_rank = structure_max_norm.corrupted(0, case, 0.1)
+    case = max_norm.CASES[name]
+    X, low_rank = max_norm.corrupted(0, case, 0.1)
     hit = np.abs(X - low_rank) > 0.3
     assert 0.07 < hit.mean() < 0.11  # some outliers are near what they replace
-    assert np.linalg.matrix_rank(low_rank) == structure_max_norm.RANK
-    assert hit[:, structure_max_norm.FEATURES // 4 :].any() != case.crowded
+    assert np.linalg.matrix_rank(low_rank) == max_norm.RANK
+    assert hit[:, max_norm.FEATURES // 4 :].any() != case.crowded
 
 
-@pytest.mark.parametrize("name", structure_groups.MODELS)
+@pytest.mark.parametrize("name", groups.MODELS)
 def test_the_true_atoms_name_the_true_groups(name: str) -> None:
-    data = structure_groups.group_data(0, 50)
-    H = np.repeat(data.on, structure_groups.SIZE, axis=1).astype(float)
-    owner = structure_groups.owners(name, data.atoms, data.atoms)
-    assert structure_groups.group_scores(H, owner, data.on) == {"F1": 1.0, "strongest": 1.0}
-    assert distance(structure_groups.refitted(H, data.atoms, data.clean), data.clean) < 1e-12
+    data = groups.group_data(0, 50)
+    H = np.repeat(data.on, groups.SIZE, axis=1).astype(float)
+    owner = groups.owners(name, data.atoms, data.atoms)
+    assert groups.group_scores(H, owner, data.on) == {"F1": 1.0, "strongest": 1.0}
+    assert distance(groups.refitted(H, data.atoms, data.clean), data.clean) < 1e-12
 
 
 def test_clean_subspaces_are_told_apart() -> None:
-    data = structure_low_rank.union_of_subspaces(0, 0.0)
-    A = structure_low_rank.affinity(structure_low_rank.principal_codes(data, 0))
-    assert structure_low_rank.clustered(A, data) == 1.0
+    data = segmentation.union_of_subspaces(0, 0.0)
+    A = segmentation.affinity(segmentation.principal_codes(data, 0))
+    assert segmentation.clustered(A, data) == 1.0
 
 
 def test_accuracy_does_not_depend_on_names_of_clusters() -> None:
     classes = np.array([5, 5, 7, 7, 7, 9])
-    assert structure_low_rank.accuracy(np.array([2, 2, 0, 0, 0, 1]), classes) == 1
-    assert structure_low_rank.accuracy(np.array([2, 2, 0, 0, 1, 1]), classes) == pytest.approx(5 / 6)
+    assert segmentation.accuracy(np.array([2, 2, 0, 0, 0, 1]), classes) == 1
+    assert segmentation.accuracy(np.array([2, 2, 0, 0, 1, 1]), classes) == pytest.approx(5 / 6)
 
 
 def test_faces_that_cannot_be_had_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse() -> None:
         raise OSError("no network")
 
-    monkeypatch.setattr(structure_low_rank, "fetch_yaleb", refuse)
-    names = ("k-means", *structure_low_rank.CODES, *structure_low_rank.CODES_WITH_LIBRARY)
+    monkeypatch.setattr(segmentation, "fetch_yaleb", refuse)
+    names = ("k-means", *segmentation.CODES, *segmentation.CODES_WITH_LIBRARY)
     results: dict[str, object] = {name: {"method": name, "share": 0.3, "accuracy": 0.5} for name in names}
-    results["Yale B"] = structure_low_rank.measure_faces(results)
+    results["Yale B"] = segmentation.measure_faces(results)
     assert "no network" in BY_NAME["low-rank"].table(results)
 
 
 def test_matched_atoms_are_in_the_order_of_the_spectra() -> None:
-    pure = structure_smooth.spectra(0, 100).pure
+    pure = smooth.spectra(0, 100).pure
     order = np.random.default_rng(0).permutation(len(pure))
-    assert np.array_equal(structure_smooth.matched(pure[order], pure), pure)
+    assert np.array_equal(smooth.matched(pure[order], pure), pure)
 
 
 def test_small_parts() -> None:

@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from vrmf.experiments import theory_corollary1, theory_smm, theory_theorem1, theory_theorem2
 from vrmf.experiments.base import Experiment, Scale, plain
 from vrmf.experiments.curves import EXACT
-from vrmf.experiments.theory_fits import (
+from vrmf.experiments.theory import THEORY, corollary1, theorem1, theorem2
+from vrmf.experiments.theory import smm as smm_as_sgd
+from vrmf.experiments.theory.fits import (
     digits_problem,
     fitted_slope,
     mappings_along,
     moments,
     running_means,
 )
-from vrmf.experiments.theory_rates import RATES
 from vrmf.formulations import nonnegative
 from vrmf.loop import iterate
 from vrmf.solvers import SMM, VR, Batch
@@ -36,7 +36,7 @@ def compute(experiment: Experiment, keys: list[str]) -> dict[str, Any]:
     return results
 
 
-@pytest.mark.parametrize("experiment", RATES, ids=lambda experiment: experiment.name)
+@pytest.mark.parametrize("experiment", THEORY[5:], ids=lambda experiment: experiment.name)
 def test_keys_are_unique(experiment: Experiment) -> None:
     for scale in (QUICK, Scale()):
         keys = [step.key for step in experiment.steps(scale)]
@@ -64,9 +64,9 @@ def test_moments_begin_at_zero_and_end_at_the_last() -> None:
 
 @pytest.mark.parametrize("forgetting", [0.0, 5.0])
 def test_steps_of_smm_are_gradient_steps_in_its_metric(forgetting: float) -> None:
-    problem, D = digits_problem(theory_smm.FORMULATIONS["robust PCA"], rows=100, atoms=3)
-    smm = SMM(batch_size=theory_smm.BATCH, forgetting=forgetting, reseed=False, coder=EXACT)
-    found = theory_smm.step_sizes(smm, problem, D, total=40)
+    problem, D = digits_problem(smm_as_sgd.FORMULATIONS["robust PCA"], rows=100, atoms=3)
+    smm = SMM(batch_size=smm_as_sgd.BATCH, forgetting=forgetting, reseed=False, coder=EXACT)
+    found = smm_as_sgd.step_sizes(smm, problem, D, total=40)
     assert max(found["difference"]) < 1e-9
     assert found["t"][-1] * found["weight"][-1] == pytest.approx(1 + forgetting, rel=0.2)
     assert forgetting or fitted_slope(found["t"], found["weight"]) == pytest.approx(-1)
@@ -75,7 +75,7 @@ def test_steps_of_smm_are_gradient_steps_in_its_metric(forgetting: float) -> Non
 def test_steps_without_error_are_those_of_algorithm_1() -> None:
     problem, D = digits_problem(nonnegative(1.0), rows=60, atoms=3)
     literal = VR(literal=True, batch_size=5, inner_steps=3, step_size=0.1, coder=EXACT)
-    ours = theory_theorem2.erring_steps(
+    ours = theorem2.erring_steps(
         problem, D, eta=0.1, seed=4, error=lambda step: np.zeros_like(D), batch=5, inner=3
     )
     theirs = (current.D for current in iterate(literal, problem, D, 4))
@@ -85,19 +85,19 @@ def test_steps_without_error_are_those_of_algorithm_1() -> None:
 
 @pytest.mark.parametrize("fresh", [True, False])
 def test_errors_have_the_norm_that_is_asked_for(fresh: bool) -> None:
-    falling = theory_theorem2.Falling(power=0.5, fresh=fresh, size=2.0)
+    falling = theorem2.Falling(power=0.5, fresh=fresh, size=2.0)
     first, ninth = (falling.error((3, 4), step, seed=1) for step in (0, 8))
     assert np.linalg.norm(first) == pytest.approx(2) and np.linalg.norm(ninth) == pytest.approx(2 / 3)
     assert np.allclose(first, 3 * ninth) != fresh
 
 
 def test_errors_that_fall_fast_leave_the_bound_as_it_is() -> None:
-    slopes = [theory_theorem2.Falling(power).slope_of_bound for power in (0.0, 0.25, 0.75)]
-    assert slopes == [0, -0.5, -1] and theory_theorem2.Falling(size=0.0).slope_of_bound == -1
+    slopes = [theorem2.Falling(power).slope_of_bound for power in (0.0, 0.25, 0.75)]
+    assert slopes == [0, -0.5, -1] and theorem2.Falling(size=0.0).slope_of_bound == -1
 
 
 def test_more_rows_contain_the_fewer_ones_and_share_the_start() -> None:
-    (few, D), (many, E) = (theory_corollary1.generated(rows, seed=3) for rows in (20, 50))
+    (few, D), (many, E) = (corollary1.generated(rows, seed=3) for rows in (20, 50))
     np.testing.assert_array_equal(D, E)
     rows = np.arange(20)
     one, other = few.stats(D, EXACT, rows), many.stats(D, EXACT, rows)
@@ -105,46 +105,46 @@ def test_more_rows_contain_the_fewer_ones_and_share_the_start() -> None:
 
 
 def test_samples_are_counted_until_the_goal_is_reached() -> None:
-    problem, D = theory_corollary1.generated(200, seed=0)
+    problem, D = corollary1.generated(200, seed=0)
     eta = 1 / problem.stats(D, EXACT).largest_curvature
     batch = Batch(step_size=eta, momentum=False)
-    loose, tight = (theory_corollary1.samples_to_reach(goal, batch, problem, D, 0) for goal in (1e-1, 1e-3))
+    loose, tight = (corollary1.samples_to_reach(goal, batch, problem, D, 0) for goal in (1e-1, 1e-3))
     assert loose is not None and tight is not None
     assert 0 < loose < tight and tight % 200 == 0
 
 
 def test_theorem1_holds_in_a_small_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(theory_theorem1, "LONG", 100)
-    results = compute(theory_theorem1.THEOREM1, ["NMF", "NMF/theorem/0"])
+    monkeypatch.setattr(theorem1, "LONG", 100)
+    results = compute(theorem1.THEOREM1, ["NMF", "NMF/theorem/0"])
     known, run = results["NMF"], results["NMF/theorem/0"]
-    totals, values = theory_theorem1.means([run])
-    assert known["holds"] and np.all(values[0] < theory_theorem1.bound(known, np.array(totals)))
-    keys = [step.key for step in theory_theorem1.THEOREM1.steps(QUICK)]
-    _draws_and_tells(theory_theorem1.THEOREM1, {key: run if "/" in key else known for key in keys})
+    totals, values = theorem1.means([run])
+    assert known["holds"] and np.all(values[0] < theorem1.bound(known, np.array(totals)))
+    keys = [step.key for step in theorem1.THEOREM1.steps(QUICK)]
+    _draws_and_tells(theorem1.THEOREM1, {key: run if "/" in key else known for key in keys})
 
 
 def test_theorem2_is_drawn_from_its_results() -> None:
     run = {"step": [0, 10, 64], "stationarity": [1.0, 0.5, 0.1]}
     constants = {"eta": 0.1, "size": 1.0, "holds": True}
-    keys = [step.key for step in theory_theorem2.THEOREM2.steps(QUICK)]
-    _draws_and_tells(theory_theorem2.THEOREM2, {key: run if "/" in key else constants for key in keys})
+    keys = [step.key for step in theorem2.THEOREM2.steps(QUICK)]
+    _draws_and_tells(theorem2.THEOREM2, {key: run if "/" in key else constants for key in keys})
 
 
 def test_corollary1_is_drawn_from_its_results_even_where_a_run_did_not_arrive() -> None:
-    steps = theory_corollary1.COROLLARY1.steps(QUICK)
+    steps = corollary1.COROLLARY1.steps(QUICK)
     results: dict[str, Any] = {"setup": plain(steps[0].compute({}))}
     results |= {step.key: [1000 + 7 * i] for i, step in enumerate(steps[1:])}
     results["m/0.25"] = [None]
-    _draws_and_tells(theory_corollary1.COROLLARY1, results)
-    assert "nan" in theory_corollary1.COROLLARY1.table(results)
+    _draws_and_tells(corollary1.COROLLARY1, results)
+    assert "nan" in corollary1.COROLLARY1.table(results)
 
 
 def test_smm_as_sgd_is_drawn_from_its_results() -> None:
     sizes = {"t": [1, 10, 100], "size": [1.0, 0.1, 0.01], "weight": [1.0, 0.1, 0.01], "cosine": [0.5] * 3}
     falls = {"passes": [0.0, 1.0, 2.0, 4.0], "stationarity": [1.0, 0.5, 0.2, 0.1]}
-    keys = [step.key for step in theory_smm.SMM_AS_SGD.steps(QUICK)]
+    keys = [step.key for step in smm_as_sgd.SMM_AS_SGD.steps(QUICK)]
     results = {key: sizes if key.endswith("steps") else falls for key in keys}
-    _draws_and_tells(theory_smm.SMM_AS_SGD, results)
+    _draws_and_tells(smm_as_sgd.SMM_AS_SGD, results)
 
 
 def _draws_and_tells(experiment: Experiment, results: dict[str, Any]) -> None:

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from vrmf.experiments.base import Experiment, Scale
-from vrmf.experiments.figure1 import FIGURES
+from vrmf.experiments.paper import PAPER
 from vrmf.experiments.structures import STRUCTURES
-from vrmf.experiments.theory_lemmas import LEMMAS
-from vrmf.experiments.theory_rates import RATES
+from vrmf.experiments.theory import THEORY
 
 #: All experiments in groups, in the order in which they run.
 GROUPS: dict[str, tuple[Experiment, ...]] = {
-    "paper": FIGURES,
+    "paper": PAPER,
     "structures": STRUCTURES,
-    "theory": (*LEMMAS, *RATES),
+    "theory": THEORY,
 }
 
 

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 from vrmf.estimators import AbstractFactorizer, DictionaryLearning, GroupDictionaryLearning
 from vrmf.experiments.base import Experiment, Results, Scale, Step, plain
-from vrmf.experiments.structure_common import (
+from vrmf.experiments.structures.common import (
     assigned,
     distance,
     fit_codes,

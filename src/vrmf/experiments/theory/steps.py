@@ -13,8 +13,8 @@ from matplotlib.figure import Figure
 from vrmf.coding import Coder
 from vrmf.experiments.base import Experiment, Results, Scale, Step
 from vrmf.experiments.curves import EXACT, WarmProblem, snapshots
-from vrmf.experiments.theory_fits import fitted_slope
-from vrmf.experiments.theory_instances import (
+from vrmf.experiments.theory.fits import fitted_slope
+from vrmf.experiments.theory.instances import (
     GROUP_WEIGHTS,
     GROUPS,
     NAMES,

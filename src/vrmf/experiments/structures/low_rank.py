@@ -19,7 +19,7 @@ from sklearn.metrics import confusion_matrix
 from vrmf.datasets import fetch_yaleb
 from vrmf.estimators import AbstractFactorizer, LowRankRepresentation, RobustPCA
 from vrmf.experiments.base import Experiment, Results, Scale, Step, plain
-from vrmf.experiments.structure_common import assigned, fit_codes, markdown, medians, records_with
+from vrmf.experiments.structures.common import assigned, fit_codes, markdown, medians, records_with
 from vrmf.terms.base import Array
 
 CLASSES, DIMENSIONS, FEATURES, EACH, LIBRARY = 5, 4, 60, 40, 10

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from vrmf.experiments.base import Experiment, Results, Scale, Step
 from vrmf.experiments.curves import EXACT, WarmProblem, watched
-from vrmf.experiments.theory_fits import (
+from vrmf.experiments.theory.fits import (
     digits_problem,
     doublings,
     fitted_slope,

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from vrmf.estimators import NMF, AbstractFactorizer, SmoothDictionaryLearning
 from vrmf.experiments.base import Experiment, Results, Scale, Step, plain
-from vrmf.experiments.structure_common import (
+from vrmf.experiments.structures.common import (
     assigned,
     distance,
     fit_codes,

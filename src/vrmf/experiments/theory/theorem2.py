@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from vrmf.coding import Coder
 from vrmf.experiments.base import Experiment, Results, Scale, Step
 from vrmf.experiments.curves import EXACT
-from vrmf.experiments.theory_fits import (
+from vrmf.experiments.theory.fits import (
     digits_problem,
     doublings,
     fitted_slope,

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from vrmf.experiments import contest
 from vrmf.experiments.base import Experiment, Results, Scale, Step
-from vrmf.experiments.contest import DEFAULT, FINE, LITERAL, SGD_PAPER, SMM_FORGETS, SMM_PAPER
 from vrmf.experiments.curves import Observers, curve, warm_up
-from vrmf.experiments.figure1_drawing import (
+from vrmf.experiments.paper import contest
+from vrmf.experiments.paper.contest import DEFAULT, FINE, LITERAL, SGD_PAPER, SMM_FORGETS, SMM_PAPER
+from vrmf.experiments.paper.drawing import (
     draw_figure1,
     draw_figure2,
     draw_figure3,
@@ -25,7 +25,7 @@ from vrmf.experiments.figure1_drawing import (
     table_figure2,
     table_figure3,
 )
-from vrmf.experiments.panels import PANELS, Case, Panel, Size
+from vrmf.experiments.paper.panels import PANELS, Case, Panel, Size
 from vrmf.terms.base import Array
 
 #: ORPCA on data with more outliers, for Figure 2 alone.

@@ -21,7 +21,7 @@ from matplotlib.figure import Figure
 
 from vrmf.experiments.base import Experiment, Results, Scale, Step
 from vrmf.experiments.curves import EXACT, curve
-from vrmf.experiments.theory_fits import digits_problem, fitted_slope, moments
+from vrmf.experiments.theory.fits import digits_problem, fitted_slope, moments
 from vrmf.formulations import Formulation, nonnegative, robust_pca
 from vrmf.loop import iterate
 from vrmf.problem import Problem

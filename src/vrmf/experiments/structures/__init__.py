@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from vrmf.experiments import structure_groups, structure_low_rank, structure_max_norm, structure_smooth
 from vrmf.experiments.base import Experiment
+from vrmf.experiments.structures import groups, low_rank, max_norm, smooth
 
 #: In the order of the formulations: (P2), (P4), (P6), (P7).
 STRUCTURES: tuple[Experiment, ...] = (
-    structure_groups.EXPERIMENT,
-    structure_smooth.EXPERIMENT,
-    structure_max_norm.EXPERIMENT,
-    structure_low_rank.EXPERIMENT,
+    groups.EXPERIMENT,
+    smooth.EXPERIMENT,
+    max_norm.EXPERIMENT,
+    low_rank.EXPERIMENT,
 )

@@ -19,7 +19,7 @@ import numpy as np
 
 from vrmf.coding import Coder
 from vrmf.experiments.curves import EXACT, Observers, Snapshot, WarmProblem, curve, measured_at, watched
-from vrmf.experiments.panels import Case
+from vrmf.experiments.paper.panels import Case
 from vrmf.loop import Iterate, iterate
 from vrmf.problem import Problem
 from vrmf.solvers import SGD, SMM, VR, AbstractSolver, Batch

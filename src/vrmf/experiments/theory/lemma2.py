@@ -12,8 +12,8 @@ from matplotlib.figure import Figure
 
 from vrmf.coding import Atoms
 from vrmf.experiments.base import Experiment, Results, Scale, Step
-from vrmf.experiments.theory_fits import fitted_slope
-from vrmf.experiments.theory_instances import (
+from vrmf.experiments.theory.fits import fitted_slope
+from vrmf.experiments.theory.instances import (
     EXACT,
     NAMES,
     markdown,

@@ -1,8 +1,4 @@
-"""Lemma 1 of the paper, tried: the gradient of the loss and its Lipschitz constant; and all of its kind.
-
->>> [experiment.name for experiment in LEMMAS]
-['lemma1', 'lemma2', 'steps', 'bounded', 'cost']
-"""
+"""Lemma 1 of the paper, tried: the gradient of the loss and its Lipschitz constant."""
 
 from __future__ import annotations
 
@@ -15,8 +11,7 @@ from matplotlib.figure import Figure
 
 from vrmf.coding import Atoms
 from vrmf.experiments.base import Experiment, Results, Scale, Step
-from vrmf.experiments.theory_costs import COST
-from vrmf.experiments.theory_instances import (
+from vrmf.experiments.theory.instances import (
     EXACT,
     MAKERS,
     NAMES,
@@ -26,8 +21,7 @@ from vrmf.experiments.theory_instances import (
     small_problem,
     start,
 )
-from vrmf.experiments.theory_steps import BOUNDED, STEPS
-from vrmf.experiments.theory_variance import LEMMA2, row_gradients
+from vrmf.experiments.theory.lemma2 import row_gradients
 from vrmf.formulations import dictionary_learning
 from vrmf.problem import Problem, feasible, squared_norm
 from vrmf.terms.base import Array
@@ -184,5 +178,3 @@ LEMMA1 = Experiment(
     draw_lemma1,
     lemma1_table,
 )
-
-LEMMAS: tuple[Experiment, ...] = (LEMMA1, LEMMA2, STEPS, BOUNDED, COST)

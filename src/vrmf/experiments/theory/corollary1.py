@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from vrmf.experiments.base import Experiment, Results, Scale, Step
 from vrmf.experiments.curves import EXACT, WarmProblem, watched
-from vrmf.experiments.theory_fits import doublings, fitted_slope
+from vrmf.experiments.theory.fits import doublings, fitted_slope
 from vrmf.formulations import Formulation
 from vrmf.loop import iterate
 from vrmf.problem import Problem, atoms_from_rows

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from vrmf.experiments.base import Results
-from vrmf.experiments.contest import (
+from vrmf.experiments.paper.contest import (
     DEFAULT,
     FINE,
     LITERAL,
@@ -18,7 +18,7 @@ from vrmf.experiments.contest import (
     SMM_PAPER,
     best_sweep,
 )
-from vrmf.experiments.panels import PANELS
+from vrmf.experiments.paper.panels import PANELS
 from vrmf.terms.base import Array
 
 Curve = Mapping[str, Any]

@@ -15,7 +15,7 @@ from scipy.linalg import subspace_angles
 
 from vrmf.estimators import AbstractFactorizer, MaxNormDecomposition, RobustPCA
 from vrmf.experiments.base import Experiment, Results, Scale, Step, plain
-from vrmf.experiments.structure_common import distance, fit_codes, markdown, medians, records_with
+from vrmf.experiments.structures.common import distance, fit_codes, markdown, medians, records_with
 from vrmf.sources import as_source
 from vrmf.terms.base import Array
 from vrmf.weights import DataSummary

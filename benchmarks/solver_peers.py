@@ -18,6 +18,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+import solver_problems
 from common import THREADS, Array, cbcl, mnist, rows_as_atoms, synth, yaleb
 from solver_problems import ATOMS, Case
 from threadpoolctl import threadpool_limits
@@ -440,8 +441,8 @@ def hyperspy_online(
     ):
         setting = make()
         for kind, case, peer, methods in (
-            ("RobustPCA", orpca, orpca, ("CF", "BCD", "SGD", "MomentumSGD")),
-            ("RobustNMF", ornmf, ornmf, ("PGD", "RobustPGD", "MomentumSGD")),
+            ("RobustPCA", solver_problems.orpca, orpca, ("CF", "BCD", "SGD", "MomentumSGD")),
+            ("RobustNMF", solver_problems.ornmf, ornmf, ("PGD", "RobustPGD", "MomentumSGD")),
         ):
             makers = {f"hyperspy {peer.__name__.upper()} {name}": partial(peer, name) for name in methods}
             online = partial(_online, most=most, patience=patience)

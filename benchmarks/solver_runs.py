@@ -4,65 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 from common import Array
 
 from vrmf.coding import Coder
+from vrmf.experiments.curves import Snapshot, WarmProblem, warm_up, watched
 from vrmf.loop import Iterate, iterate
-from vrmf.problem import Measurement, Problem
-from vrmf.solvers import AbstractSolver, Batch
-from vrmf.sources import ArraySource, as_source
-from vrmf.stats import Stats
+from vrmf.problem import Measurement
+from vrmf.solvers import Batch
 
 #: How exactly codes are computed where a dictionary is judged.
 EXACT = Coder(tol=1e-8)
 
-
-@dataclass(frozen=True, eq=False)
-class WarmProblem(Problem):
-    """A problem whose full passes start from the codes of the pass before: for work off the clock."""
-
-    last: list[Array] = field(default_factory=list)  #: the codes of the last full pass, if there was one
-
-    @classmethod
-    def like(cls, problem: Problem) -> WarmProblem:
-        """Return the same problem with a memory of its own."""
-        return cls(problem.formulation, problem.source)
-
-    def stats(
-        self,
-        D: Array,
-        coder: Coder,
-        rows: Array | None = None,
-        *,
-        start: Array | None = None,
-        keep: Array | None = None,
-    ) -> Stats:
-        if rows is not None or start is not None or keep is not None:
-            return super().stats(D, coder, rows, start=start, keep=keep)
-        codes = np.empty((self.n_samples, len(D)), dtype=D.dtype)
-        known = self.last[0] if self.last else None
-        stats = super().stats(D, coder, start=known, keep=codes)
-        self.last[:] = [codes]
-        return stats
-
-    def exact(self, D: Array) -> Measurement:
-        """Return what exact codes of all rows tell of a dictionary."""
-        return self.measure(self.stats(D, EXACT), D)
-
-
 # ------------------------------------------------------------------ on the clock
-
-
-class Snapshot(NamedTuple):
-    """A dictionary on the way, and what it cost."""
-
-    passes: float
-    seconds: float
-    D: Array
 
 
 @dataclass
@@ -82,22 +38,6 @@ class Grid:
         return True
 
 
-def watched(run: Iterator[Iterate], passes: float, seconds: float) -> Iterator[Iterate]:
-    """Yield the iterates of a run up to the end of its budget, or to its divergence.
-
-    The run can be taken up again later with a larger budget.
-    """
-    try:
-        for current in run:
-            if not np.all(np.abs(current.D) < 1e12):
-                return
-            yield current
-            if current.passes >= passes or current.seconds >= seconds:
-                return
-    except (ValueError, np.linalg.LinAlgError):  # sums that are not finite have no eigenvalues
-        return
-
-
 def snapshots(run: Iterator[Iterate], passes: float, seconds: float, ratio: float) -> list[Snapshot]:
     """Return the dictionaries at a geometric grid of passes from 0.1 on, the start and the end."""
     grid, taken, current = Grid(0.1, ratio), [], None
@@ -107,15 +47,6 @@ def snapshots(run: Iterator[Iterate], passes: float, seconds: float, ratio: floa
     if current is not None and current.passes > taken[-1].passes:
         taken.append(Snapshot(current.passes, current.seconds, current.D))
     return taken
-
-
-def warm_up(solver: AbstractSolver, problem: Problem, D: Array, rows: int = 1500) -> None:
-    """Run a solver for a moment on a few rows, so that whatever is compiled is compiled."""
-    source = problem.source
-    assert isinstance(source, ArraySource)
-    few = Problem(problem.formulation, as_source(source.X[:rows]))
-    for _ in watched(iterate(solver, few, D, 0), 2.5, 3.0):
-        pass
 
 
 # ------------------------------------------------------------------ off the clock
@@ -170,3 +101,19 @@ def packed(values: Iterable[float], digits: int = 5) -> str:
 def unpacked(text: str) -> Array:
     """Return the numbers of a packed string."""
     return np.array([float(word) for word in text.split()])
+
+
+__all__ = [
+    "EXACT",
+    "Grid",
+    "Snapshot",
+    "WarmProblem",
+    "measurements",
+    "packed",
+    "polished",
+    "rounded",
+    "snapshots",
+    "unpacked",
+    "warm_up",
+    "watched",
+]

@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 endif
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint types laws benchmarks benchmarks-codes benchmarks-solvers build clean
+.PHONY: demo test lint types laws reproduce reproduce-quick benchmarks benchmarks-codes benchmarks-solvers build clean
 
 demo: $(READY)  ## fit corrupted digits, print a table, draw pictures into demo-output/
 	$(BIN)/vrmf demo --output demo-output
@@ -25,7 +25,14 @@ types: $(READY)
 laws: $(READY)
 	$(BIN)/python -m pytest -n 2
 
-benchmarks: benchmarks-codes benchmarks-solvers  ## against peers; MNIST, CBCL and Yale B from the folder VRMF_DATA
+reproduce-quick: $(READY)  ## the paper's experiments and theory, small, in under ten minutes, without any download
+	$(BIN)/vrmf reproduce --quick
+
+reproduce: $(READY)  ## the same at the size of docs/reproduction.md, about two hours; images from VRMF_DATA or the internet
+	$(BIN)/python -m pip install --quiet --editable ".[benchmarks]"
+	$(BIN)/vrmf reproduce --synth-rows 10000
+
+benchmarks: benchmarks-codes benchmarks-solvers  ## against peers; images from the folder VRMF_DATA or the internet
 
 benchmarks-codes: $(READY)  ## about half an hour
 	$(BIN)/python -m pip install --quiet --editable ".[benchmarks]"
@@ -46,4 +53,4 @@ $(READY): pyproject.toml
 	$(BIN)/python -c "open('$(READY)', 'w').close()"
 
 clean:
-	rm -rf $(VENV) build dist demo-output .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) build dist demo-output reproduction reproduction-quick .pytest_cache .mypy_cache .ruff_cache

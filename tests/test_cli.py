@@ -42,4 +42,7 @@ def test_every_command_and_option_has_a_help_text_and_is_in_the_readme(name: str
     assert command.help
     assert f"vrmf {name}" in (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
     for option in command.params:
-        assert isinstance(option, click.Option) and option.help
+        if isinstance(option, click.Option):
+            assert option.help
+        else:
+            assert option.name and option.name.upper() in command.help

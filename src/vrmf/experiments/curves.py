@@ -117,23 +117,24 @@ def curve(
     seconds: float = math.inf,
     seed: int = 0,
     observers: Observers | None = None,
+    judge: Coder = EXACT,
 ) -> dict[str, list[float]]:
     """Return columns passes, seconds, f, stationarity and those of the observers along a run.
 
     The run ends at the last of the passes ``at``, after so many seconds, or when it diverges; its
-    clock stands still while a dictionary is judged, by exact codes of all rows.
+    clock stands still while a dictionary is judged, by exact codes of all rows that ``judge`` finds.
     """
     taken = snapshots(iterate(solver, problem, D, seed), at, seconds)
-    return measured_at(taken, problem, observers or {})
+    return measured_at(taken, problem, observers or {}, judge)
 
 
 def measured_at(
-    taken: Sequence[Snapshot], problem: Problem, observers: Observers
+    taken: Sequence[Snapshot], problem: Problem, observers: Observers, judge: Coder = EXACT
 ) -> dict[str, list[float]]:
     """Return the columns of a curve for given dictionaries."""
     warm, columns = WarmProblem.like(problem), _columns(observers)
     for snapshot in taken:
-        measured = warm.exact(snapshot.D)
+        measured = warm.measure(warm.stats(snapshot.D, judge), snapshot.D)
         columns["passes"].append(snapshot.passes)
         columns["seconds"].append(snapshot.seconds)
         columns["f"].append(measured.objective)

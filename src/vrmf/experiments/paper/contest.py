@@ -13,6 +13,7 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -94,10 +95,19 @@ def searched_step(case: Case, D: Array, rows: int = COARSE_ROWS) -> dict[str, An
     }
 
 
-def swept(case: Case, D: Array, eta: float, observers: Observers | None = None) -> dict[str, Any]:
-    """Return the curve of Algorithm 1 with the step η."""
+def swept(
+    case: Case,
+    D: Array,
+    eta: float,
+    observers: Observers | None = None,
+    method: str = "auto",
+) -> dict[str, Any]:
+    """Return the curve of Algorithm 1 with the step η, and with a method for codes."""
     at = [passes for epoch, passes in enumerate(literal_epochs(case.n_samples)) if epoch in JUDGED]
-    return {"eta": eta} | curve(literal(eta), case.problem, D, at=at, observers=observers)
+    judge = replace(EXACT, method=method)
+    return {"eta": eta} | curve(
+        literal(eta, method), case.problem, D, at=at, observers=observers, judge=judge
+    )
 
 
 def best_sweep(curves: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -110,17 +120,17 @@ def best_sweep(curves: Sequence[dict[str, Any]]) -> dict[str, Any]:
 # ------------------------------------------------------------------ SGD's constants
 
 
-def sgd(n_samples: int, first: float, offset: float) -> SGD:
+def sgd(n_samples: int, first: float, offset: float, method: str = "auto") -> SGD:
     """Return the paper's SGD whose first step is ``first``, with β′ = offset · n."""
-    beta = offset * n_samples
-    return SGD(batch_size=paper_batch_size(n_samples), scale=first * beta, offset=beta, reseed=False)
+    b, beta, coder = paper_batch_size(n_samples), offset * n_samples, Coder(tol=1e-5, method=method)
+    return SGD(batch_size=b, scale=first * beta, offset=beta, reseed=False, coder=coder)
 
 
-def searched_sgd(case: Case, D: Array) -> dict[str, Any]:
+def searched_sgd(case: Case, D: Array, method: str = "auto") -> dict[str, Any]:
     """Return the constants of SGD that end lowest: of all after one pass, then of two to the end."""
     problem, n, unit = case.problem, case.n_samples, unit_step(case.problem, D)
     choices = [(first * unit, offset) for first in FIRST_STEPS for offset in OFFSETS]
-    running = [(choice, iterate(sgd(n, *choice), problem, D, 0)) for choice in choices]
+    running = [(choice, iterate(sgd(n, *choice, method), problem, D, 0)) for choice in choices]
     tried: list[dict[str, float]] = []
     for passes, kept in ((TRIAL_PASSES, 2), (literal_epochs(n)[-1], 1)):
         scores = [objective_after(problem, run, passes) for _, run in running]
@@ -157,11 +167,14 @@ def others(n_samples: int, constants: dict[str, Any]) -> dict[str, Callable[[], 
 # ------------------------------------------------------------------ references
 
 
-def reference(problem: Problem, D: Array, passes: float, seconds: float) -> dict[str, float]:
+def reference(
+    problem: Problem, D: Array, passes: float, seconds: float, method: str = "auto"
+) -> dict[str, float]:
     """Return the stationary point that batch steps from D find: f, ‖Γ‖² and its part of the first."""
+    batch = Batch(reseed=False, coder=Coder(tol=1e-9, method=method))
     first, best, current = math.nan, (math.inf, math.nan), None
     began = time.perf_counter()
-    for current in watched(iterate(Batch(), WarmProblem.like(problem), D, 0), passes, seconds):
+    for current in watched(iterate(batch, WarmProblem.like(problem), D, 0), passes, seconds):
         measured = current.state.measured
         if measured is None:
             continue

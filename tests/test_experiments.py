@@ -70,7 +70,7 @@ def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path: Path) -> None:
 
 def test_figures_are_drawn_from_what_is_stored_and_nothing_is_computed(tmp_path: Path) -> None:
     calls: list[str] = []
-    with pytest.raises(ValueError, match="holds no results"):
+    with pytest.raises(ValueError, match="holds no complete results"):
         runner.reproduce([counting(calls)], tmp_path, QUICK, "command", compute=False)
     runner.reproduce([counting(calls)], tmp_path, QUICK, "command")
     picture = (tmp_path / "counting.svg").read_bytes()
@@ -105,11 +105,6 @@ def test_steps_have_keys_of_their_own_and_expected_times(experiment: Experiment,
     steps = experiment.steps(scale)
     assert len({step.key for step in steps}) == len(steps) > 0
     assert all(step.seconds > 0 for step in steps) and experiment.claim.endswith(".")
-
-
-@every_experiment
-def test_without_results_there_is_nothing_to_draw_or_an_empty_picture(experiment: Experiment) -> None:
-    assert isinstance(experiment.draw({}), dict)
 
 
 # ------------------------------------------------------------------ curves

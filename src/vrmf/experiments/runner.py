@@ -33,15 +33,18 @@ def made_by(command: str, scale: Scale) -> dict[str, Any]:
 def reproduce(
     experiments: Sequence[Experiment], folder: Path, scale: Scale, command: str, compute: bool = True
 ) -> Path:
-    """Run experiments as far as they are not stored, draw their figures and write a page of them."""
+    """Run experiments as far as they are not stored, then draw those that are complete on a page."""
     made = made_by(command, scale)
     stores = {e.file: Store.open(folder / e.file, made) for e in experiments}
     if compute:
         run(experiments, stores, scale)
-    if not any(store.results for store in stores.values()):
-        raise ValueError(f"{folder} holds no results of these experiments. Run them without --draw first.")
-    write_figures(experiments, stores, folder)
-    return write_page(experiments, stores, folder)
+    whole = [e for e in experiments if not e.missing(stores[e.file].results, scale)]
+    if not whole:
+        raise ValueError(
+            f"{folder} holds no complete results of these experiments. Run them without --draw first."
+        )
+    write_figures(whole, stores, folder)
+    return write_page(whole, stores, folder)
 
 
 def run(experiments: Sequence[Experiment], stores: dict[str, Store], scale: Scale) -> None:
@@ -75,8 +78,6 @@ def write_page(experiments: Iterable[Experiment], stores: dict[str, Store], fold
     parts = ["# What the experiments found\n"]
     for experiment in experiments:
         store = stores[experiment.file]
-        if not store.results:
-            continue
         minutes = sum(store.seconds.values()) / 60
         parts.append(f"## {experiment.name}\n\n{experiment.claim}\n")
         parts += [f"![{name}]({name}.svg)\n" for name in experiment.draw(store.results)]

@@ -274,11 +274,14 @@ def table_figure3(results: Results) -> str:
     """Tell where Algorithm 1 ends with each step."""
     heads = " | ".join(f"{factor:g} η" for factor in FINE)
     lines = [f"| panel | η of the search | {heads} |", "|---|---|" + "---|" * len(FINE)]
-    for name in drawn_panels(results):
-        sweep = sweep_of(results, name)
-        if len(sweep) < len(FINE):
-            continue
-        best = lowest(results, name)
-        ends = " | ".join(f"{(found['f'][-1] - best) / (found['f'][0] - best):.3g}" for found in sweep)
+    for name in (panel.name for panel in PANELS if sweep_of(results, panel.name)):
+        ends = " | ".join(_left_by(results, name, factor) for factor in FINE)
         lines.append(f"| {name} | {results[f'{name}/search step']['eta']:.3g} | {ends} |")
     return "\n".join([*lines, "", "Each entry is the part of the first gap that is left after ten epochs."])
+
+
+def _left_by(results: Results, name: str, factor: float) -> str:
+    found = results.get(f"{name}/step {factor:g}")
+    if found is None or found["f"][-1] is None:
+        return "–"
+    return f"{_part_of_first_gap(found, lowest(results, name))[-1]:.3g}"

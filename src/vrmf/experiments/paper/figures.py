@@ -16,7 +16,15 @@ import scipy.linalg
 from vrmf.experiments.base import Experiment, Results, Scale, Step
 from vrmf.experiments.curves import Observers, curve, warm_up
 from vrmf.experiments.paper import contest
-from vrmf.experiments.paper.contest import DEFAULT, FINE, LITERAL, SGD_PAPER, SMM_FORGETS, SMM_PAPER
+from vrmf.experiments.paper.contest import (
+    DEFAULT,
+    FINE,
+    LITERAL,
+    QUICK_FINE,
+    SGD_PAPER,
+    SMM_FORGETS,
+    SMM_PAPER,
+)
 from vrmf.experiments.paper.drawing import (
     draw_figure1,
     draw_figure2,
@@ -85,21 +93,21 @@ def _of_case(
 
 
 def _searches(panel: Panel, size: Size) -> list[Step]:
-    cost = _cost(panel, size)
+    cost, rows = _cost(panel, size), contest.QUICK_COARSE_ROWS if size.quick else contest.COARSE_ROWS
     return [
-        Step(f"{panel.name}/search step", _of_case(contest.searched_step, panel, size), cost),
+        Step(f"{panel.name}/search step", _of_case(contest.searched_step, panel, size, rows), cost),
         Step(f"{panel.name}/search SGD", _of_case(contest.searched_sgd, panel, size), 2 * cost),
     ]
 
 
-def _sweeps(panel: Panel, size: Size, factors: Sequence[float] = FINE) -> list[Step]:
+def _sweeps(panel: Panel, size: Size, factors: Sequence[float] = ()) -> list[Step]:
     return [
         Step(
             f"{panel.name}/step {factor:g}",
             lambda results, factor=factor: _sweep(panel, size, factor, results),  # type: ignore[misc]
             _cost(panel, size),
         )
-        for factor in factors
+        for factor in factors or (QUICK_FINE if size.quick else FINE)
     ]
 
 

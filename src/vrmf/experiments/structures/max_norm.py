@@ -38,7 +38,7 @@ CASES = {
 }
 SHARES = (0.05, 0.1, 0.2)
 MODELS = {"robust PCA": RobustPCA, "max-norm": MaxNormDecomposition}
-STRENGTHS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)  #: alpha over "auto", for both
+STRENGTHS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)  #: alpha over "auto", for both
 CHOOSING_SEED = 100  #: of the data on which strengths are chosen; those that judge are small
 
 

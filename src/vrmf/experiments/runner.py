@@ -10,8 +10,10 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from matplotlib import rc_context
 from tqdm import tqdm
 
+from vrmf.experiments import chosen
 from vrmf.experiments.base import Experiment, Scale, Step, Store
 
 PACKAGES = ("vrmf", "numpy", "scipy", "scikit-learn", "numba", "matplotlib", "spams-bin")
@@ -33,12 +35,14 @@ def made_by(command: str, scale: Scale) -> dict[str, Any]:
 def reproduce(
     experiments: Sequence[Experiment], folder: Path, scale: Scale, command: str, compute: bool = True
 ) -> Path:
-    """Run experiments as far as they are not stored, then draw those that are complete on a page."""
+    """Run experiments as far as they are not stored, then show all that the folder holds complete."""
     made = made_by(command, scale)
     stores = {e.file: Store.open(folder / e.file, made) for e in experiments}
     if compute:
         run(experiments, stores, scale)
-    whole = [e for e in experiments if not e.missing(stores[e.file].results, scale)]
+    others = [e for e in chosen([]) if e not in experiments and (folder / e.file).exists()]
+    stores |= {e.file: Store.open(folder / e.file, made) for e in others}
+    whole = [e for e in (*experiments, *others) if not e.missing(stores[e.file].results, scale)]
     if not whole:
         raise ValueError(
             f"{folder} holds no complete results of these experiments. Run them without --draw first."
@@ -68,8 +72,9 @@ def write_figures(experiments: Iterable[Experiment], stores: dict[str, Store], f
     for experiment in experiments:
         for name, figure in experiment.draw(stores[experiment.file].results).items():
             paths.append(folder / f"{name}.svg")
-            # A fixed salt and no date: the same results give the same file.
-            figure.savefig(paths[-1], metadata={"Date": None})
+            # With a fixed salt and no date the same results give the same file.
+            with rc_context({"svg.hashsalt": "vrmf"}):
+                figure.savefig(paths[-1], metadata={"Date": None})
     return paths
 
 

@@ -46,6 +46,9 @@ FIRST_STEPS, OFFSETS = (1 / 4, 1.0, 4.0), (1.0, 10.0)
 #: Passes after which all but the best two constants of SGD are dropped.
 TRIAL_PASSES = 1.0
 
+#: Rows that SPAMS sees at most in one run: it takes seconds for ten thousand.
+SPAMS_ROWS = 150_000
+
 #: Rows on which the constants of SGD are ranked.
 RANKING_ROWS = 2500
 
@@ -217,6 +220,8 @@ def spams_curve(case: Case, D: Array, threads: int = 2) -> dict[str, Any] | None
     weight, batch = float(case.X.shape[1] ** -0.5), 256
     taken = [Snapshot(0.0, 0.0, D)]
     for passes in (0.25, 0.5, 1, 2, 4, 8, 12):
+        if passes * case.n_samples > SPAMS_ROWS:
+            break
         steps = max(1, round(passes * case.n_samples / batch))
         began = time.perf_counter()
         learned = spams.trainDL(

@@ -283,3 +283,17 @@ def test_the_metric_step_is_exact_where_it_can_be() -> None:
     A, G, D = H.T @ H / 20, rng.normal(size=(3, 5)), rng.normal(size=(3, 5))
     expected = np.linalg.solve(A + 0.5 * np.eye(3), A @ D - G)
     np.testing.assert_allclose(descend_surrogate(Ridge(0.5), A, G, D), expected, atol=1e-10)
+
+
+def test_projections_onto_the_simplex_end_where_entries_lie_at_the_threshold() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(2000):
+        point = np.maximum(rng.standard_normal(rng.integers(2, 50)), 0)
+        if not np.any(point):
+            continue
+        point /= np.sum(point)
+        moved = point + rng.standard_normal()  # its threshold is the shift, at which the zeros lie
+        expected = Simplex().prox(moved[None], 1.0)[0]
+        moved = by_atoms(Simplex(), np.eye(1), -moved[None], np.zeros((1, len(moved))))[0]
+        np.testing.assert_allclose(moved, expected, atol=1e-14)
+        np.testing.assert_allclose(moved, point, atol=1e-14)

@@ -73,7 +73,7 @@ def _project_on_simplex(z: Array) -> None:
     for i in range(1, len(z)):
         largest = max(largest, np.float64(z[i]))
     # No entry more than 1 below the largest is positive in the projection.
-    threshold, count = largest - 1, 0
+    threshold, count = largest - 1, len(z) + 1
     while True:
         total, kept = 0.0, 0
         for i in range(len(z)):
@@ -81,7 +81,8 @@ def _project_on_simplex(z: Array) -> None:
                 total += np.float64(z[i]) - largest
                 kept += 1
         threshold = largest + (total - 1) / kept
-        if kept == count:
+        # Fewer are kept in each round, but for rounding: entries at the threshold may come and go.
+        if kept >= count:
             break
         count = kept
     for i in range(len(z)):

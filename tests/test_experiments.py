@@ -251,7 +251,7 @@ def fake_results(scale: Scale, experiment: Experiment) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("name", ["figure1", "figure2", "figure3", "start"])
+@pytest.mark.parametrize("name", ["figure1", "figure2", "figure3", "long", "start"])
 def test_the_figures_of_the_paper_are_drawn_whole_and_in_part(name: str, tmp_path: Path) -> None:
     (experiment,) = experiments.chosen([name])
     results = fake_results(QUICK, experiment)
@@ -311,7 +311,7 @@ def test_a_full_run_without_data_says_where_to_get_them(
         raise OSError("CBCL is not in the folder VRMF_DATA")
 
     monkeypatch.setitem(sys.modules["vrmf.experiments.paper.panels"].LOADERS, "CBCL", lambda size: refuse())
-    figures._loaded.cache_clear()
+    figures.loaded_case.cache_clear()
     result = CliRunner().invoke(main, ["reproduce", "figure3", "-o", str(tmp_path)])
     assert result.exit_code == 1 and "CBCL is not in the folder VRMF_DATA" in result.output
     assert os.listdir(tmp_path) == []

@@ -70,7 +70,7 @@ def demo(output: Path, corrupted: float, passes: int, components: int, seed: int
 def reproduce(what: tuple[str, ...], quick: bool, output: Path | None, synth_rows: int, draw: bool) -> None:
     """Repeat the paper's experiments and check its theory.
 
-    WHAT names experiments or groups of them: paper (figure1, figure2, figure3, start, components),
+    WHAT names experiments or groups of them: paper (figure1, figure2, figure3, long, start, components),
     structures (groups, smooth, max-norm, low-rank) and theory. All of them if it is left out. An
     interrupted run goes on where it stopped when it is started again.
     """

@@ -48,7 +48,7 @@ def reproduce(
             f"{folder} holds no complete results of these experiments. Run them without --draw first."
         )
     write_figures(whole, stores, folder)
-    return write_page(whole, stores, folder)
+    return write_page(whole, stores, folder, scale)
 
 
 def run(experiments: Sequence[Experiment], stores: dict[str, Store], scale: Scale) -> None:
@@ -78,12 +78,14 @@ def write_figures(experiments: Iterable[Experiment], stores: dict[str, Store], f
     return paths
 
 
-def write_page(experiments: Iterable[Experiment], stores: dict[str, Store], folder: Path) -> Path:
+def write_page(
+    experiments: Iterable[Experiment], stores: dict[str, Store], folder: Path, scale: Scale
+) -> Path:
     """Write a page that shows each experiment: the claim, figures, numbers and the time it took."""
     parts = ["# What the experiments found\n"]
     for experiment in experiments:
         store = stores[experiment.file]
-        minutes = sum(store.seconds.values()) / 60
+        minutes = sum(store.seconds[step.key] for step in experiment.steps(scale)) / 60
         parts.append(f"## {experiment.name}\n\n{experiment.claim}\n")
         parts += [f"![{name}]({name}.svg)\n" for name in experiment.draw(store.results)]
         parts.append(experiment.table(store.results) + "\n")

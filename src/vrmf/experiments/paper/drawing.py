@@ -99,7 +99,7 @@ def _pairs(results: Results, names: list[str]) -> Figure:
         curves, best = curves_of(results, name), lowest(results, name)
         over_passes, over_seconds = axes[place // 2][2 * (place % 2) : 2 * (place % 2) + 2]
         for contestant, found in curves.items():
-            gap = _part_of_first_gap(found, best)
+            gap = part_of_gap(found, best)
             if contestant != "SPAMS":  # its samples are drawn otherwise; the clock is the same
                 over_passes.semilogy(column(found, "passes"), gap, label=contestant, **STYLES[contestant])
             over_seconds.loglog(column(found, "seconds"), gap, label=contestant, **STYLES[contestant])
@@ -112,7 +112,8 @@ def _pairs(results: Results, names: list[str]) -> Figure:
     return figure
 
 
-def _part_of_first_gap(found: Curve, best: float) -> Array:
+def part_of_gap(found: Curve, best: float) -> Array:
+    """Return the gap to the best value over the first gap, NaN where there is none."""
     gap = column(found, "f") - best
     with np.errstate(invalid="ignore", divide="ignore"):
         part = gap / gap[0]
@@ -196,7 +197,7 @@ def draw_figure3(results: Results) -> dict[str, Figure]:
     for place, name in enumerate(names):
         spot, best, sweep = axes.flat[place], lowest(results, name), sweep_of(results, name)
         for shade, found in zip(np.linspace(0.15, 0.9, len(sweep)), sweep, strict=True):
-            gap = _part_of_first_gap(found, best)
+            gap = part_of_gap(found, best)
             colour = (shade, 0.2, 1 - shade)
             spot.semilogy(
                 column(found, "passes"), gap, color=colour, marker=".", label=f"η = {found['eta']:.2g}"
@@ -221,7 +222,7 @@ def table_figure1(results: Results) -> str:
     for name in drawn_panels(results):
         best, curves = lowest(results, name), curves_of(results, name)
         for contestant, found in curves.items():
-            part = _part_of_first_gap(found, best)
+            part = part_of_gap(found, best)
             part = np.where(np.isnan(part) & np.isfinite(column(found, "f")), 0.0, part)
             times = [_reached(found, part, unit) for unit in ("passes", "seconds")]
             lines.append(
@@ -284,4 +285,4 @@ def _left_by(results: Results, name: str, factor: float) -> str:
     found = results.get(f"{name}/step {factor:g}")
     if found is None or found["f"][-1] is None:
         return "–"
-    return f"{_part_of_first_gap(found, lowest(results, name))[-1]:.3g}"
+    return f"{part_of_gap(found, lowest(results, name))[-1]:.3g}"

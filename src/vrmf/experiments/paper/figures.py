@@ -57,13 +57,14 @@ SECONDS = {
 
 
 @lru_cache(maxsize=1)
-def _loaded(panel: Panel, size: Size) -> Case:
+def loaded_case(panel: Panel, size: Size) -> Case:
+    """Return a panel's problem; the last one is kept."""
     return panel.load(size)
 
 
 def _curve(panel: Panel, size: Size, name: str, results: Results) -> dict[str, Any]:
     """Return the curve of a contestant beside Algorithm 1."""
-    case = _loaded(panel, size)
+    case = loaded_case(panel, size)
     D = case.start()
     solver = contest.others(case.n_samples, results[f"{panel.name}/search SGD"])[name]()
     warm_up(solver, case.problem, D)
@@ -74,7 +75,7 @@ def _curve(panel: Panel, size: Size, name: str, results: Results) -> dict[str, A
 
 
 def _sweep(panel: Panel, size: Size, factor: float, results: Results) -> dict[str, Any]:
-    case = _loaded(panel, size)
+    case = loaded_case(panel, size)
     D, eta = case.start(), factor * results[f"{panel.name}/search step"]["eta"]
     warm_up(contest.literal(eta), case.problem, D)
     return {"title": case.title} | contest.swept(case, D, eta, subspace_observers(case))
@@ -86,7 +87,7 @@ def _of_case(
     """Return a step that needs the problem and its start alone."""
 
     def step(results: Results) -> Any:
-        case = _loaded(panel, size)
+        case = loaded_case(panel, size)
         return compute(case, case.start(), *arguments)
 
     return step
@@ -109,6 +110,11 @@ def _sweeps(panel: Panel, size: Size, factors: Sequence[float] = ()) -> list[Ste
         )
         for factor in factors or (QUICK_FINE if size.quick else FINE)
     ]
+
+
+def constants_steps(panel: Panel, size: Size) -> list[Step]:
+    """Return the steps that find the constants of Algorithm 1 and SGD."""
+    return [*_searches(panel, size), *_sweeps(panel, size)]
 
 
 def _others(panel: Panel, size: Size) -> list[Step]:
@@ -188,29 +194,30 @@ def _leading(D: Array, rank: int) -> Array:
 # ------------------------------------------------------------------ the experiments
 
 
-def _size(scale: Scale) -> Size:
+def size_of(scale: Scale) -> Size:
+    """Return how large the data are at a scale."""
     return Size(scale.quick, scale.synth_rows)
 
 
 def _figure1_steps(scale: Scale) -> list[Step]:
-    size = _size(scale)
+    size = size_of(scale)
     return [
         step
         for panel in PANELS
-        for part in (_searches, _sweeps, _others, _references)
+        for part in (constants_steps, _others, _references)
         for step in part(panel, size)
     ]
 
 
 def _figure2_steps(scale: Scale) -> list[Step]:
-    size, few = _size(scale), Panel("ORPCA", "Synth")
-    steps = [*_searches(few, size), *_sweeps(few, size), *_others(few, size)]
+    size, few = size_of(scale), Panel("ORPCA", "Synth")
+    steps = [*constants_steps(few, size), *_others(few, size)]
     more = [*_searches(MORE_OUTLIERS, size), *_sweeps(MORE_OUTLIERS, size, (1.0,))]
     return [*steps, *more, *_others(MORE_OUTLIERS, size)]
 
 
 def _figure3_steps(scale: Scale) -> list[Step]:
-    size = _size(scale)
+    size = size_of(scale)
     return [step for panel in PANELS for step in (_searches(panel, size)[0], *_sweeps(panel, size))]
 
 

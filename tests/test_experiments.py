@@ -129,8 +129,15 @@ def test_a_curve_tells_what_an_independent_pass_tells(case: Case) -> None:
 
 
 def test_snapshots_are_the_first_beyond_their_passes(case: Case) -> None:
-    taken = snapshots(iterate(SMM(batch_size=15), case.problem, case.start(), 0), [0, 0.3, 0.4, 1])
+    taken = snapshots(SMM(batch_size=15), case.problem, case.start(), at=[0, 0.3, 0.4, 1])
     assert [snapshot.passes for snapshot in taken] == [0, 0.5, 1]
+
+
+def test_a_curve_tells_what_a_fit_would_report(case: Case) -> None:
+    """Amid an epoch that will be taken back, that is the last anchor."""
+    D = case.start(n_components=4)
+    found = curve(VR(), case.problem, D, at=[0, *np.linspace(2, 20, 30)])
+    assert np.all(np.diff(found["f"][5:]) <= 1e-9 * found["f"][0])
 
 
 def test_a_run_that_diverges_ends_its_curve(case: Case) -> None:
@@ -146,7 +153,7 @@ def test_the_epochs_of_algorithm_1_cost_what_the_paper_counts(case: Case) -> Non
     b, m = VR(literal=True).epoch_shape(n, 4)
     ends = contest.literal_epochs(n, epochs=3)
     assert ends == pytest.approx([0, *((1 + 2 * b * m / n) * s for s in (1, 2, 3))])
-    taken = snapshots(iterate(contest.literal(1.0), case.problem, case.start(n_components=4), 0), ends)
+    taken = snapshots(contest.literal(1.0), case.problem, case.start(n_components=4), at=ends)
     assert [snapshot.passes for snapshot in taken] == pytest.approx(ends)
 
 

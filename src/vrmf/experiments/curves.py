@@ -74,6 +74,7 @@ class Snapshot(NamedTuple):
     passes: float
     seconds: float
     D: Array
+    fallback: tuple[Array, float] | None = None  #: what a fit reports if that is lower, with its f
 
 
 def watched(
@@ -94,17 +95,30 @@ def watched(
         return
 
 
-def snapshots(run: Iterator[Iterate], at: Sequence[float], seconds: float = math.inf) -> list[Snapshot]:
+def snapshots(
+    solver: AbstractSolver,
+    problem: Problem,
+    D: Array,
+    *,
+    at: Sequence[float],
+    seconds: float = math.inf,
+    seed: int = 0,
+) -> list[Snapshot]:
     """Return the first dictionaries at or beyond each of the rising numbers of passes, and the last."""
+
+    def taken_at(it: Iterate) -> Snapshot:
+        return Snapshot(it.passes, it.seconds, it.D, solver.fallback(it.state))
+
+    run = iterate(solver, problem, D, seed)
     taken: list[Snapshot] = []
     current, due = None, 0
     for current in watched(run, at[-1] * (1 - 1e-9), seconds):
         if due < len(at) and current.passes >= at[due] * (1 - 1e-9):
-            taken.append(Snapshot(current.passes, current.seconds, current.D))
+            taken.append(taken_at(current))
             while due < len(at) and current.passes >= at[due] * (1 - 1e-9):
                 due += 1
     if current is not None and (not taken or current.passes > taken[-1].passes):
-        taken.append(Snapshot(current.passes, current.seconds, current.D))
+        taken.append(taken_at(current))
     return taken
 
 
@@ -124,7 +138,7 @@ def curve(
     The run ends at the last of the passes ``at``, after so many seconds, or when it diverges; its
     clock stands still while a dictionary is judged, by exact codes of all rows that ``judge`` finds.
     """
-    taken = snapshots(iterate(solver, problem, D, seed), at, seconds)
+    taken = snapshots(solver, problem, D, at=at, seconds=seconds, seed=seed)
     return measured_at(taken, problem, observers or {}, judge)
 
 
@@ -134,13 +148,16 @@ def measured_at(
     """Return the columns of a curve for given dictionaries."""
     warm, columns = WarmProblem.like(problem), _columns(observers)
     for snapshot in taken:
-        measured = warm.measure(warm.stats(snapshot.D, judge), snapshot.D)
+        D, measured = snapshot.D, warm.measure(warm.stats(snapshot.D, judge), snapshot.D)
+        if snapshot.fallback is not None and snapshot.fallback[1] < measured.objective:
+            D = snapshot.fallback[0]
+            measured = warm.measure(warm.stats(D, judge), D)
         columns["passes"].append(snapshot.passes)
         columns["seconds"].append(snapshot.seconds)
         columns["f"].append(measured.objective)
         columns["stationarity"].append(measured.stationarity)
         for name, observer in observers.items():
-            columns[name].append(observer(snapshot.D))
+            columns[name].append(observer(D))
     return columns
 
 

@@ -183,7 +183,7 @@ def growth(name: str, solver: str, quick: bool, results: Results) -> dict[str, l
     if solver == "literal":
         chosen = VR(literal=True, step_size=FREE_MULTIPLE / problem.stats(D, EXACT).largest_curvature)
     at = [0.0, *np.geomspace(1, FREE[name] / 10 if quick else FREE[name], 8 if quick else 14)]
-    taken = snapshots(iterate(chosen, problem, D, seed=0), at)
+    taken = snapshots(chosen, problem, D, at=at)
     return {
         "passes": [snapshot.passes for snapshot in taken],
         "norm": [float(np.linalg.norm(snapshot.D)) for snapshot in taken],

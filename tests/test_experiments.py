@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,10 @@ from vrmf import experiments
 from vrmf.cli import main
 from vrmf.experiments import GROUPS, Experiment, Scale, runner
 from vrmf.experiments.base import Results, Step, Store, plain
-from vrmf.experiments.curves import curve, snapshots
+from vrmf.experiments.curves import curve, snapshots, watched
 from vrmf.experiments.paper import components, contest, drawing, figures, start
 from vrmf.experiments.paper.panels import PANELS, Case, Panel, Size
-from vrmf.loop import iterate
+from vrmf.loop import Iterate, iterate
 from vrmf.solvers import SMM, VR
 
 EVERY = [experiment for group in GROUPS.values() for experiment in group]
@@ -140,9 +141,12 @@ def test_a_curve_tells_what_a_fit_would_report(case: Case) -> None:
     assert np.all(np.diff(found["f"][5:]) <= 1e-9 * found["f"][0])
 
 
-def test_a_run_that_diverges_ends_its_curve(case: Case) -> None:
-    found = curve(contest.literal(1e9), case.problem, case.start(n_components=3), at=[0, 5, 50])
-    assert found["passes"][-1] < 50
+def test_a_run_that_diverges_is_watched_no_longer(case: Case) -> None:
+    def growing() -> Iterator[Iterate]:
+        for it in iterate(SMM(batch_size=10), case.problem, case.start(), 0):
+            yield replace(it, D=it.D * 1e12 if it.step > 3 else it.D)
+
+    assert [it.step for it in watched(growing(), passes=5)] == [0, 1, 2, 3]
 
 
 # ------------------------------------------------------------------ the paper's figures

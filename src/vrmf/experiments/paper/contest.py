@@ -37,7 +37,7 @@ JUDGED = (0, 1, 2, 3, 4, 6, 8, 10)
 #: Steps of Algorithm 1 that are tried on a few rows, in units of 1/λ_max(A) at the start, and those
 #: that are then tried on all rows, in units of the best of them.
 COARSE = tuple(4.0**power for power in range(-3, 6))
-FINE, QUICK_FINE = (1 / 4, 1 / 2, 1.0, 2.0, 4.0), (1 / 2, 1.0, 2.0)
+FINE, QUICK_FINE = (1 / 4, 1 / 2, 1.0, 2.0, 4.0, 8.0), (1 / 2, 1.0, 2.0)
 COARSE_ROWS, QUICK_COARSE_ROWS, COARSE_EPOCHS = 600, 150, 4
 
 #: First steps of SGD that are tried, in the same unit, and β′ in units of n.

@@ -119,7 +119,13 @@ def case(monkeypatch: pytest.MonkeyPatch) -> Case:
 
 def test_a_curve_tells_what_an_independent_pass_tells(case: Case) -> None:
     D, problem = case.start(n_components=4), case.problem
-    found = curve(SMM(batch_size=10), problem, D, at=[0, 0.5, 2], observers={"norm": np.linalg.norm})
+    found = curve(
+        SMM(batch_size=10),
+        problem,
+        D,
+        at=[0, 0.5, 2],
+        observers={"norm": lambda D: float(np.linalg.norm(D))},
+    )
     ends = [it for it, _ in zip(iterate(SMM(batch_size=10), problem, D, 0), range(13), strict=False)][12].D
     exact = problem.measure(problem.stats(ends, contest.EXACT), ends)
     assert found["passes"] == [0, 0.5, 2]
@@ -183,7 +189,7 @@ def test_a_sweep_prefers_what_came_to_its_end() -> None:
         {"passes": [0, 5], "f": [3, 1]},
         {"passes": [0, 12], "f": [3, None]},
     ]
-    assert contest.best_sweep(curves) is curves[0]
+    assert contest.best_sweep(curves) == curves[0]
 
 
 def test_spams_is_left_out_where_it_is_not_installed(monkeypatch: pytest.MonkeyPatch, case: Case) -> None:

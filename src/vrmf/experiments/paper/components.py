@@ -16,7 +16,7 @@ from vrmf.experiments.paper.drawing import STYLES, column
 from vrmf.experiments.paper.panels import Case, Panel, Size
 
 COUNTS, QUICK_COUNTS = (10, 25, 49, 100), (5, 10, 20)
-ROWS, QUICK_ROWS = 1000, 200
+ROWS, QUICK_ROWS = 600, 150
 PANELS = (Panel("ODL", "CBCL"), Panel("ONMF", "CBCL"), Panel("ORPCA", "Yale B"))
 CONTESTANTS = (LITERAL, SMM_PAPER, SGD_PAPER, DEFAULT)
 
@@ -51,7 +51,7 @@ def _steps(scale: Scale) -> list[Step]:
             lambda results, panel=panel, count=count: compared(  # type: ignore[misc]
                 _loaded(panel, size), count, 1.0 if quick else 10.0
             ),
-            (3.0 if quick else 40.0) * (2 if panel.model == "ORPCA" else 1),
+            (3.0 if quick else 25.0) * (2 if panel.model == "ORPCA" else 1),
         )
         for panel in PANELS
         for count in (QUICK_COUNTS if quick else COUNTS)

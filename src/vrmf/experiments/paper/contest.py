@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -113,11 +113,11 @@ def swept(
     )
 
 
-def best_sweep(curves: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def best_sweep(curves: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the curve of a sweep that ends lowest, of those that went furthest."""
     furthest = max(found["passes"][-1] for found in curves)
     sound = [found for found in curves if found["f"][-1] is not None]
-    return min(sound, key=lambda found: (found["passes"][-1] < 0.999 * furthest, found["f"][-1]))
+    return dict(min(sound, key=lambda found: (found["passes"][-1] < 0.999 * furthest, found["f"][-1])))
 
 
 # ------------------------------------------------------------------ SGD's constants
@@ -213,7 +213,7 @@ def spams_curve(case: Case, D: Array, threads: int = 2) -> dict[str, Any] | None
     It cannot be watched on its way: each point is a run of its own from the same start.
     """
     try:
-        import spams  # type: ignore[import-not-found, unused-ignore]
+        import spams
     except ImportError:
         return None
     rows, start = np.asfortranarray(case.X.T), np.asfortranarray(D.T)

@@ -204,7 +204,7 @@ def draw_figure3(results: Results) -> dict[str, Figure]:
             )
         spot.set(xlabel="passes", title=title_of({"": sweep[0]}, name))
         spot.grid(alpha=0.3)
-        spot.legend(fontsize=7)
+        spot.legend(fontsize=6, framealpha=0.4)
     for line in axes:
         line[0].set_ylabel("part of the first gap")
     return {"figure3": figure}

@@ -14,7 +14,7 @@ from vrmf.experiments.paper.drawing import STYLES, column, curves_of, part_of_ga
 from vrmf.experiments.paper.figures import constants_steps, loaded_case, size_of
 from vrmf.experiments.paper.panels import Panel, Size
 
-PANELS = (Panel("ODL", "CBCL"), Panel("ONMF", "CBCL"), Panel("ORPCA", "Yale B"))
+PANELS = (Panel("ODL", "CBCL"), Panel("ONMF", "CBCL"))
 CONTESTANTS = (LITERAL, SMM_PAPER, SMM_FORGETS, SGD_PAPER, DEFAULT)
 
 #: Epochs of Algorithm 1 in all, and those after which dictionaries are judged; of a quick run a fifth.
@@ -44,7 +44,7 @@ def _steps(scale: Scale) -> list[Step]:
             Step(
                 f"{panel.name}/long/{name}",
                 lambda results, panel=panel, name=name: _long(panel, size, name, results),  # type: ignore[misc]
-                1.0 if size.quick else 60.0 if panel.model == "ORPCA" else 8.0,
+                1.0 if size.quick else 15.0,
             )
             for name in CONTESTANTS
         ]
@@ -62,7 +62,7 @@ def _best(results: Results, panel: Panel) -> float:
 
 def draw(results: Results) -> dict[str, Figure]:
     """Draw the gap to the best value known, and ‖Γ‖², over passes, both on logarithmic axes."""
-    figure = Figure(figsize=(3.6 * len(PANELS), 6), layout="constrained")
+    figure = Figure(figsize=(4.2 * len(PANELS), 6), layout="constrained")
     axes = figure.subplots(2, len(PANELS), squeeze=False)
     for (above, below), panel in zip(axes.T, PANELS, strict=True):
         best = _best(results, panel)

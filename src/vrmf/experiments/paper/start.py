@@ -31,7 +31,7 @@ from vrmf.terms.base import Array
 OURS, FROM_DATA = "Algorithm 1, our codes", "Algorithm 1 from data rows"
 
 #: The rank does not depend on the number of rows.
-ROWS, QUICK_ROWS = 1000, 150
+ROWS, QUICK_ROWS = 400, 120
 
 #: Steps of Algorithm 1 that are tried, in units of 1/λ_max(A) at all ones.
 FACTORS = (1 / 16, 1 / 4, 1.0, 4.0)
@@ -94,7 +94,7 @@ def _sgd(case: Case) -> dict[str, Any]:
 
 
 def _panel_steps(panel: Panel, size: Size) -> list[Step]:
-    cost, seconds = (0.3, 1.0) if size.quick else (10.0, 15.0)
+    cost, seconds = (0.3, 1.0) if size.quick else (4.0, 10.0)
 
     def step(name: str, compute: Callable[[Case], dict[str, Any]], cost: float) -> Step:
         def on_case(results: Results) -> dict[str, Any]:

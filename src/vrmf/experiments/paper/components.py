@@ -16,7 +16,7 @@ from vrmf.experiments.paper.drawing import STYLES, column
 from vrmf.experiments.paper.panels import Case, Panel, Size
 
 COUNTS, QUICK_COUNTS = (10, 25, 49, 100), (5, 10, 20)
-ROWS, QUICK_ROWS = 600, 150
+ROWS, QUICK_ROWS = 400, 100
 PANELS = (Panel("ODL", "CBCL"), Panel("ONMF", "CBCL"), Panel("ORPCA", "Yale B"))
 CONTESTANTS = (LITERAL, SMM_PAPER, SGD_PAPER, DEFAULT)
 

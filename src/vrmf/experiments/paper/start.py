@@ -62,7 +62,7 @@ OBSERVERS: Observers = {"rank": rank}
 
 #: What judges dictionaries of equal atoms: the paper's codes, or where there are outliers ours, less
 #: exact since f feels the square of their error only.
-BSUM, ROBUST = Coder(tol=1e-6, method="bsum"), Coder(tol=1e-4)
+BSUM, ROBUST = Coder(tol=1e-6, method="bsum"), Coder(tol=1e-4, max_iter=300)
 
 
 @lru_cache(maxsize=1)
@@ -115,11 +115,10 @@ def _panel_steps(panel: Panel, size: Size) -> list[Step]:
 
         return Step(f"{panel.name}/{name}", on_case, cost)
 
-    return [
+    steps = [
         step(LITERAL, lambda case: _swept(case, case.ones(), "bsum"), 4 * cost),
         step(SMM_PAPER, _smm, cost),
         step(SGD_PAPER, _sgd, 3 * cost),
-        step(OURS, lambda case: _swept(case, case.ones(), "auto"), 4 * cost),
         step(DEFAULT, lambda case: _with(case, VR()), cost),
         step(FROM_DATA, lambda case: _swept(case, case.start(), "auto"), 4 * cost),
         step(
@@ -128,6 +127,9 @@ def _panel_steps(panel: Panel, size: Size) -> list[Step]:
             seconds,
         ),
     ]
+    if panel.model != "ORNMF":  # there our codes take thousands of iterations with equal atoms
+        steps.append(step(OURS, lambda case: _swept(case, case.ones(), "auto"), 4 * cost))
+    return steps
 
 
 def _steps(scale: Scale) -> list[Step]:

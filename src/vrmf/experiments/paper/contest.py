@@ -37,7 +37,7 @@ JUDGED = (0, 1, 2, 3, 4, 6, 8, 10)
 #: that are then tried on all rows, in units of the best of them.
 COARSE = tuple(4.0**power for power in range(-3, 6))
 FINE, QUICK_FINE = (1 / 4, 1 / 2, 1.0, 2.0, 4.0, 8.0), (1 / 2, 1.0, 2.0)
-COARSE_ROWS, QUICK_COARSE_ROWS, COARSE_EPOCHS = 600, 150, 4
+COARSE_ROWS, QUICK_COARSE_ROWS, COARSE_EPOCHS = 600, 80, 4
 
 #: First steps of SGD that are tried, in the same unit, and β′ in units of n.
 FIRST_STEPS, OFFSETS = (1 / 4, 1.0, 4.0), (1.0, 10.0)

@@ -108,7 +108,7 @@ MODELS: dict[str, Callable[[Array], Formulation]] = {
 }
 
 #: Rows of a quick run, and columns of its Synth.
-QUICK_ROWS, QUICK_COLUMNS = 400, 100
+QUICK_ROWS, QUICK_COLUMNS = 200, 100
 
 
 def _synth(outlier_share: float, name: str) -> Callable[[Size], Data]:

@@ -9,7 +9,6 @@ import statistics
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from vrmf.datasets import fetch_cbcl, fetch_mnist, fetch_yaleb, load_synth
+from vrmf.experiments.runner import installed_version, processor_name
 
 Array = NDArray[Any]
 
@@ -67,12 +67,12 @@ def machine() -> dict[str, Any]:
     """Return what a reader needs to know of where the numbers come from."""
     packages = ("vrmf", "numpy", "scipy", "scikit-learn", "numba", "spams-bin", "hyperspy")
     return {
-        "processor": _processor(),
+        "processor": processor_name(),
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
         "threads": THREADS,
         "products of two threads over those of one": round(parallel_speed(), 2),
         "python": platform.python_version(),
-        "versions": {name: _version(name) for name in packages},
+        "versions": {name: installed_version(name) for name in packages},
     }
 
 
@@ -126,18 +126,3 @@ def moved(D: Array, relative: float = 1e-3, seed: int = 3) -> Array:
     """Return D moved in a random direction by the given part of its norm."""
     step = np.random.default_rng(seed).normal(size=D.shape)
     return (D + relative * np.linalg.norm(D) / np.linalg.norm(step) * step).astype(D.dtype)
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        return next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.processor()
-
-
-def _version(name: str) -> str | None:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return None

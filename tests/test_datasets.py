@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import os
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -397,22 +396,3 @@ def test_mnist_may_be_cut_and_other_numbers_are_refused(
         fetch_mnist(0)
     with pytest.raises(ValueError, match=r"`dtype` is .*uint8.*\. Use numpy\.float32 or numpy\.float64"):
         fetch_mnist(dtype=np.uint8)
-
-
-@pytest.mark.parametrize(
-    "fetch, file, shape, mean",
-    [
-        (fetch_mnist, "mnist.npz", (60_000, 28, 28), 33.3184),
-        (fetch_cbcl, "cbcl_faces.npz", (2429, 19, 19), 127.1096),
-        (fetch_yaleb, "yaleb_32x32.npz", (2414, 32, 32), 69.3206),
-    ],
-)
-def test_the_collections_themselves(
-    fetch: Callable[..., Images], file: str, shape: tuple[int, int, int], mean: float
-) -> None:
-    """By facts that others state about them."""
-    if not (Path(os.environ.get("VRMF_DATA", "/nowhere")) / file).is_file():
-        pytest.skip(f"needs {file} in the folder VRMF_DATA")
-    images = fetch(dtype=np.float32)
-    assert images.X.reshape(len(images.X), *images.image_shape).shape == shape
-    assert 255 * images.X.mean(dtype=np.float64) == pytest.approx(mean, abs=1e-4)

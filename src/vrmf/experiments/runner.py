@@ -24,11 +24,11 @@ def made_by(command: str, scale: Scale) -> dict[str, Any]:
     return {
         "command": command,
         "scale": str(scale),
-        "processor": _processor(),
+        "processor": processor_name(),
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
         "system": platform.system(),
         "python": platform.python_version(),
-        "versions": {name: _version(name) for name in PACKAGES},
+        "versions": {name: installed_version(name) for name in PACKAGES},
     }
 
 
@@ -100,7 +100,8 @@ def write_page(
     return path
 
 
-def _processor() -> str:
+def processor_name() -> str:
+    """Return what the machine calls its processor."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
         return next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))
@@ -108,7 +109,8 @@ def _processor() -> str:
         return platform.processor()
 
 
-def _version(name: str) -> str | None:
+def installed_version(name: str) -> str | None:
+    """Return the version of a package, or None where it is not installed."""
     try:
         return version(name)
     except PackageNotFoundError:

@@ -54,12 +54,11 @@ def encode(
     """Return the codes of all rows, computed block by block on two threads as a fit does."""
     atoms, H = Atoms(D), np.empty((len(X), len(D)), dtype=X.dtype)
 
-    def block(rows: Array, where: Any) -> int:
-        codes = model.encode(rows, atoms, coder, None if start is None else start[where])
-        H[where] = codes.H
-        return int(np.sum(~codes.finished))
+    def block(rows: Array, known: Array | None) -> tuple[int, Array]:
+        codes = model.encode(rows, atoms, coder, known)
+        return int(np.sum(~codes.finished)), codes.H
 
-    unfinished = as_source(X, n_jobs=THREADS).reduce(block)
+    unfinished = as_source(X, n_jobs=THREADS).reduce_codes(block, start=start, keep=H)
     if unfinished:
         raise AssertionError(f"{unfinished} codes are unfinished")
     return H

@@ -958,7 +958,7 @@ def test_the_weights_of_a_stream_are_those_of_a_fit_of_as_many_rows(name: str) -
 
 def test_the_mean_of_long_single_precision_data_is_exact() -> None:
     long = np.full((2_000_000, 1), 0.1, dtype=np.float32)
-    source: Any = make("robust-pca", center=True)._source(long)
+    source: Any = make("robust-pca", center=True)._source(long, reset=True)
     assert source.mean.dtype == np.float32 and source.mean[0] == pytest.approx(0.1, rel=1e-6)
 
 

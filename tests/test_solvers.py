@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import cvxpy as cp
@@ -22,7 +22,8 @@ from vrmf.solvers.base import paper_batch_size, paper_inner_steps
 from vrmf.solvers.smm import SMMState
 from vrmf.solvers.surrogate import by_atoms, by_gradient, by_rotation, minimise_surrogate
 from vrmf.solvers.vr import VRState
-from vrmf.sources import AbstractSource, ArraySource
+from vrmf.sources import LocalSource
+from vrmf.sources.layout import Rows
 from vrmf.stats import WorstRows
 from vrmf.terms import (
     L1,
@@ -49,7 +50,7 @@ every_solver = pytest.mark.parametrize("solver", SOLVERS)
 
 def problem_of(name: str, **options: Any) -> tuple[Problem, Array]:
     formulation, X, D = FORMULATIONS[name](generator(name))
-    return Problem(formulation, ArraySource(X, **options)), D
+    return Problem(formulation, LocalSource(X, **options)), D
 
 
 def states(solver: AbstractSolver, problem: Problem, D: Array, count: int) -> list[State]:
@@ -145,31 +146,28 @@ def test_bits_do_not_depend_on_threads(name: str, solver: str) -> None:
     X = np.tile(X, (50, 1)) + 0.01 * generator("threads").normal(size=(50 * len(X), X.shape[1]))
     ends = []
     for n_jobs in (1, 2, 3):
-        problem = Problem(formulation, ArraySource(X, n_jobs=n_jobs))
+        problem = Problem(formulation, LocalSource(X, n_jobs=n_jobs))
         ends.append(states(SOLVERS[solver](), problem, D, 4)[-1].D)
     np.testing.assert_array_equal(ends[0], ends[1])
     np.testing.assert_array_equal(ends[0], ends[2])
 
 
-class Counting(AbstractSource):
-    """Delegates to an array source and counts the rows that it hands out."""
+class Counting(LocalSource):
+    """An array in memory that counts the rows that it hands out with codes to solve."""
 
-    def __init__(self, source: ArraySource) -> None:
-        self.source, self.rows = source, 0
-        self.n_samples, self.n_features = source.n_samples, source.n_features
-        self.dtype = source.dtype
+    handed_out = 0
 
-    def map(self, function: Callable[[Array, Any], Any], rows: Array | None = None) -> Iterator[Any]:
-        self.rows += self.n_samples if rows is None else len(rows)
-        return self.source.map(function, rows)
+    def reduce_codes(self, function: Any, rows: Rows = None, *, start: Any = None, keep: Any = None) -> Any:
+        self.handed_out += sum(map(len, self.layout.parts(rows)))
+        return super().reduce_codes(function, rows, start=start, keep=keep)
 
 
 @every_solver
 def test_solved_counts_the_rows_that_the_source_handed_out(solver: str) -> None:
     formulation, X, D = FORMULATIONS["P1"](generator("P1"))
-    source = Counting(ArraySource(X))
+    source = Counting(X)
     last = states(SOLVERS[solver](), Problem(formulation, source), D, 8)[-1]
-    assert last.solved == source.rows
+    assert last.solved == source.handed_out
 
 
 def test_without_a_cache_each_row_of_a_minibatch_is_solved_twice() -> None:
@@ -230,7 +228,7 @@ def with_dead_atoms(dictionary: AbstractTerm) -> tuple[Problem, Array]:
     D[:3, 4:], D[3:, :4] = 0.0, 0.0
     D[3:, 4:] = np.eye(2)
     D /= D.sum(axis=1, keepdims=True)
-    return Problem(Formulation(dictionary, L1(0.02) + NonNegative()), ArraySource(X)), D
+    return Problem(Formulation(dictionary, L1(0.02) + NonNegative()), LocalSource(X)), D
 
 
 @pytest.mark.parametrize("kind", [VR, Batch])
@@ -317,7 +315,7 @@ def test_inexact_codes_keep_the_error_of_theorem_two(name: str) -> None:
         assert isinstance(state, VRState) and state.anchor is not None
         if state.inner == 0:
             continue
-        rows = problem.sample(4, state.seed, state.step)
+        rows = problem.source.draw(4, state.seed, state.step)
         V = []
         for which in (solver, exact):
             coder = which._coder(problem, state, state.step + 1)
@@ -415,11 +413,11 @@ def test_the_surrogate_is_minimised(name: str) -> None:
 def test_smm_accumulates_the_sums_of_all_batches_whatever_their_sizes() -> None:
     formulation, X, D = FORMULATIONS["P1"](generator("P1"))
     solver = SMM(reseed=False, coder=EXACT)
-    state = solver.init(Problem(formulation, ArraySource(X)), D, seed=0)
+    state = solver.init(Problem(formulation, LocalSource(X)), D, seed=0)
     gram: Any = 0.0
     count = 0
     for size in (1, 7, 3):
-        problem = Problem(formulation, ArraySource(X[count : count + size]))
+        problem = Problem(formulation, LocalSource(X[count : count + size]))
         gram = gram + problem.stats(state.D, EXACT).gram
         state = solver.absorb(problem, state, epoch_rows=100)
         count += size
@@ -442,7 +440,7 @@ def test_sgd_takes_the_papers_steps() -> None:
     solver = SGD(batch_size=6, scale=2.0, offset=10.0, coder=EXACT)
     moments = states(solver, problem, D, 4)
     for t, (before, after) in enumerate(itertools.pairwise(moments)):
-        rows = problem.sample(6, before.seed, before.step)
+        rows = problem.source.draw(6, before.seed, before.step)
         gradient = problem.stats(before.D, EXACT, rows).gradient
         expected = problem.prox_step(before.D, gradient, 2.0 / (6 * t + 10.0))
         np.testing.assert_array_equal(after.D, expected)

@@ -9,24 +9,23 @@ import pytest
 from threadpoolctl import threadpool_info
 
 from tables import generator
-from vrmf.sources import BLOCK_BYTES, BLOCK_ROWS, ArraySource, as_source, single_threaded_blas, thread_count
+from vrmf.sources import LocalSource, as_source, single_threaded_blas, thread_count
+from vrmf.sources.layout import BLOCK_BYTES, BLOCK_ROWS
 
 X = generator("sources").normal(size=(3 * BLOCK_ROWS + 5, 4))
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2, 5])
 def test_blocks_come_in_order_and_cover_every_row_once(n_jobs: int) -> None:
-    source = ArraySource(X, n_jobs=n_jobs)
-    blocks = list(source.map(lambda rows, where: rows))
+    source = LocalSource(X, n_jobs=n_jobs)
+    blocks = list(source.map(lambda rows: rows))
     np.testing.assert_array_equal(np.concatenate(blocks), X)
     chosen = np.array([5, 1, 700, 3, *range(1000, 1540)])
-    parts = list(source.map(lambda rows, where: (rows, where), chosen))
-    np.testing.assert_array_equal(np.concatenate([where for _, where in parts]), chosen)
-    np.testing.assert_array_equal(np.concatenate([rows for rows, _ in parts]), X[chosen])
+    np.testing.assert_array_equal(source.rows(chosen), X[chosen])
 
 
 def test_sums_have_the_same_bits_for_any_number_of_threads() -> None:
-    sums = [ArraySource(X, n_jobs=n).reduce(lambda rows, where: rows.T @ rows) for n in (1, 2, 7)]
+    sums = [LocalSource(X, n_jobs=n).reduce(lambda rows: rows.T @ rows) for n in (1, 2, 7)]
     np.testing.assert_array_equal(sums[0], sums[1])
     np.testing.assert_array_equal(sums[0], sums[2])
     np.testing.assert_allclose(sums[0], X.T @ X)
@@ -34,23 +33,23 @@ def test_sums_have_the_same_bits_for_any_number_of_threads() -> None:
 
 def test_long_rows_make_small_blocks() -> None:
     wide = np.zeros((100, BLOCK_BYTES // 8 // 50))
-    sizes = list(ArraySource(wide).map(lambda rows, where: len(rows)))
+    sizes = list(LocalSource(wide).map(lambda rows: len(rows)))
     assert sizes == [50, 50]
 
 
 def test_centring_makes_no_copy_of_the_data() -> None:
     mean = X.mean(axis=0)
-    source = ArraySource(X, mean=mean)
-    assert source.X is X
-    np.testing.assert_allclose(source.reduce(lambda rows, where: rows.sum(axis=0)), 0, atol=1e-9)
+    source = LocalSource(X, mean=mean)
+    assert source.table.X is X  # type: ignore[attr-defined]
+    np.testing.assert_allclose(source.reduce(lambda rows: rows.sum(axis=0)), 0, atol=1e-9)
 
 
 def test_an_error_in_a_block_comes_through() -> None:
-    def fail(rows: object, where: object) -> int:
+    def fail(rows: object) -> int:
         raise RuntimeError("in a block")
 
     with pytest.raises(RuntimeError, match="in a block"):
-        ArraySource(X, n_jobs=2).reduce(fail)
+        LocalSource(X, n_jobs=2).reduce(fail)
 
 
 def test_a_source_is_its_own_source_and_threads_are_counted() -> None:

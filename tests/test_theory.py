@@ -6,7 +6,6 @@ import itertools
 import math
 import re
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
@@ -53,7 +52,7 @@ def near(problem: Problem, D: Array, distance: float, seed: int = 1) -> Array:
 def row_gradients(problem: Problem, D: Array) -> Array:
     """Return hᵀ(hD + r − x) of each row in full, shape (n, k, d)."""
 
-    def block(X: Array, where: Any) -> list[Array]:
+    def block(X: Array) -> list[Array]:
         H = problem.formulation.encode(X, Atoms(D), CODER).H
         R = problem.formulation.outliers.prox(X - H @ D, 1.0)
         return [np.outer(h, h @ D + r - x) for h, r, x in zip(H, R, X, strict=True)]
@@ -206,7 +205,7 @@ def test_lipschitz_estimate_goes_beyond_random_directions(name: str) -> None:
 
 def test_lipschitz_estimate_takes_single_precision() -> None:
     problem, D = make("P5", n=20)
-    rows = np.concatenate(list(problem.source.map(lambda X, where: X)))
+    rows = np.concatenate(list(problem.source.map(lambda X: X)))
     single = Problem(problem.formulation, as_source(rows.astype(np.float32)))
     expected = theory.estimate_lipschitz(problem, D, random_state=0).worst
     found = theory.estimate_lipschitz(single, D.astype(np.float32), random_state=0).worst

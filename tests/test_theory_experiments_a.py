@@ -74,7 +74,7 @@ def test_batch_means_give_v_of_the_solver() -> None:
     problem = small_problem("P1", 40)
     (_, D, anchor), *_ = lemma2.pairs_along_a_run(problem, start(problem))
     change = lemma2.row_gradients(problem, D) - lemma2.row_gradients(problem, anchor)
-    rows = problem.sample(6, lemma2.SEED, 5, 0)
+    rows = problem.source.draw(6, lemma2.SEED, 5, 0)
     ours = lemma2.batch_means(problem, change, 6, 1, 5)[0]
     theirs = problem.slope_change(D, anchor, EXACT, rows).gradient
     np.testing.assert_allclose(ours, np.ravel(theirs), atol=1e-9)

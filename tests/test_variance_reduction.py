@@ -15,10 +15,10 @@ from vrmf.loop import MaxEpochs, Stationary, iterate, run
 from vrmf.problem import Problem
 from vrmf.solvers import SMM, VR, vr
 from vrmf.solvers._atoms import sweep_atoms
-from vrmf.solvers.anchors import Anchor, sampled_rows
+from vrmf.solvers.anchors import Anchor
 from vrmf.solvers.surrogate import atom_set, by_atoms, descend_surrogate
 from vrmf.solvers.vr import VRState
-from vrmf.sources import ArraySource
+from vrmf.sources import Layout, LocalSource
 from vrmf.terms import AbstractRowTerm, Free, NonNegative, Ridge, Simplex, UnitBall
 from vrmf.terms.base import Array
 
@@ -29,7 +29,7 @@ every_formulation = pytest.mark.parametrize("name", FORMULATIONS)
 
 def problem_of(name: str) -> tuple[Problem, Array]:
     formulation, X, D = FORMULATIONS[name](generator(name))
-    return Problem(formulation, ArraySource(X)), D
+    return Problem(formulation, LocalSource(X)), D
 
 
 def many_rows(n: int = 4000) -> tuple[Problem, Array]:
@@ -37,7 +37,7 @@ def many_rows(n: int = 4000) -> tuple[Problem, Array]:
     D = rng.normal(size=(6, 12))
     X = rng.normal(size=(n, 6)) * (rng.random((n, 6)) < 0.4) @ D + 0.1 * rng.normal(size=(n, 12))
     start = rng.normal(size=(6, 12))
-    return Problem(dictionary_learning(0.1), ArraySource(X)), start / np.linalg.norm(start, axis=1)[:, None]
+    return Problem(dictionary_learning(0.1), LocalSource(X)), start / np.linalg.norm(start, axis=1)[:, None]
 
 
 def states(solver: VR, problem: Problem, D: Array, count: int) -> list[VRState]:
@@ -90,13 +90,14 @@ def test_a_literal_run_has_no_opening() -> None:
 
 
 def test_samples_of_one_seed_are_nested_and_end_with_all_rows() -> None:
-    small, large = sampled_rows(1000, 100, 7), sampled_rows(1000, 400, 7)
-    other = sampled_rows(1000, 100, 8)
-    assert small is not None and large is not None and other is not None
+    layout = Layout([0, 1000])
+    small, large, other = (
+        layout.parts(layout.sample(count, seed))[0].rows for count, seed in ((100, 7), (400, 7), (100, 8))
+    )
     assert len(small) == 100 and np.all(np.diff(small) > 0)
     assert set(small) <= set(large)
     assert not np.array_equal(small, other)
-    assert sampled_rows(1000, 501, 7) is None
+    assert layout.sample(501, 7) is None
 
 
 def test_anchors_grow_from_a_sample_to_all_rows_and_only_then_measure_and_count() -> None:
@@ -117,15 +118,15 @@ def test_anchors_grow_from_a_sample_to_all_rows_and_only_then_measure_and_count(
 
 def test_a_larger_sample_adds_up_to_the_sums_over_its_rows() -> None:
     problem, D = many_rows(900)
-    rows = sampled_rows(900, 200, 3)
+    rows = problem.source.sample(200, 3)
     codes = np.empty((900, len(D)))
     stats = problem.stats(D, EXACT, rows, keep=codes)
-    grown = Anchor.of(problem, D, stats, codes, rows).with_more_rows(problem, EXACT, 3)
-    expected = problem.stats(D, EXACT, sampled_rows(900, 400, 3))
+    grown = Anchor.of(problem, D, stats, codes, rows).with_more_rows(problem, EXACT)
+    expected = problem.stats(D, EXACT, problem.source.sample(400, 3))
     assert grown.count == 400
     np.testing.assert_allclose(grown.gradient, expected.gradient, atol=1e-12)
     np.testing.assert_allclose(grown.curvature, expected.curvature, atol=1e-12)
-    everything = grown.with_more_rows(problem, EXACT, 3)
+    everything = grown.with_more_rows(problem, EXACT)
     assert everything.is_of_all_rows and everything.codes is codes
     full = np.empty_like(codes)
     np.testing.assert_allclose(everything.gradient, problem.stats(D, EXACT, keep=full).gradient, atol=1e-12)
@@ -134,10 +135,10 @@ def test_a_larger_sample_adds_up_to_the_sums_over_its_rows() -> None:
 
 def test_a_sample_is_exhausted_when_gamma_is_below_the_noise_of_its_gradient() -> None:
     problem, D = many_rows()
-    rows = sampled_rows(4000, 500, 3)
+    rows = problem.source.sample(500, 3)
     noise = []
     for seed in range(40):
-        drawn = problem.sample(500, seed)
+        drawn = problem.source.draw(500, seed)
         noise.append(problem.stats(D, EXACT, drawn).gradient)
     variance = float(np.mean(np.sum((np.array(noise) - np.mean(noise, axis=0)) ** 2, axis=(1, 2))))
     anchor = Anchor.of(problem, D, problem.stats(D, EXACT, rows), None, rows)

@@ -12,7 +12,7 @@ from vrmf.formulations import Formulation
 from vrmf.problem import feasible
 from vrmf.sources import AbstractSource
 from vrmf.terms.base import Array
-from vrmf.weights import SAMPLE_ROWS, DataSummary, sample_rows
+from vrmf.weights import SAMPLE_ROWS, DataSummary
 
 #: Names that ``init`` accepts.
 NAMES = ("data", "random", "svd", "ones")
@@ -52,9 +52,7 @@ def initial_dictionary(
     elif init == "random":
         rows = _random_rows(rng, n_components, summary)
     else:
-        sample = sample_rows(
-            source, np.sort(_chosen(rng, source.n_samples, max(SAMPLE_ROWS, 2 * n_components)))
-        )
+        sample = source.rows(source.layout.choose(rng, max(SAMPLE_ROWS, 2 * n_components)))
         sample = summary.clipped(sample) if formulation.has_outliers else sample
         if init == "data":
             rows = _data_rows(rng, sample, n_components, summary)

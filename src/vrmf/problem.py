@@ -22,6 +22,7 @@ import numpy as np
 from vrmf.coding import Atoms, Coder, Codes
 from vrmf.formulations import Formulation
 from vrmf.sources import AbstractSource
+from vrmf.sources.layout import Rows
 from vrmf.stats import Stats, WorstRows
 from vrmf.terms import Simplex
 from vrmf.terms.base import AbstractSet, Array, row_norms
@@ -89,72 +90,39 @@ class Problem:
         self,
         D: Array,
         coder: Coder,
-        rows: Array | None = None,
+        rows: Rows = None,
         *,
-        start: Array | None = None,
-        keep: Array | None = None,
+        start: Any = None,
+        keep: Any = None,
     ) -> Stats:
         """Return the sums over ``rows`` (all, if None) at the dictionary D.
 
         ``start`` holds codes of all rows to start from; codes are written into ``keep`` if given.
         """
-        atoms = Atoms(D)
-
-        def block(X: Array, where: Any) -> Stats:
-            codes = self.formulation.encode(X, atoms, coder, _at(start, where))
-            if keep is not None:
-                keep[where] = codes.H
-            return self.formulation.stats(X, atoms, codes)
-
-        return self.source.reduce(block, rows)
+        block = _BlockStats(self.formulation, Atoms(D), coder)
+        return self.source.reduce_codes(block, rows, start=start, keep=keep)
 
     def paired_stats(
-        self, D: Array, anchor: Array, coder: Coder, rows: Array, anchor_codes: Array | None = None
+        self, D: Array, anchor: Array, coder: Coder, rows: Rows, anchor_codes: Any = None
     ) -> PairedStats:
         """Return the sums over ``rows`` at D and at the anchor.
 
         If the codes of all rows at the anchor are known, they are used there, and D's start from
         them; else both are solved from zero.
         """
-        current, before = Atoms(D), Atoms(anchor)
-
-        def block(X: Array, where: Any) -> PairedStats:
-            known = _at(anchor_codes, where)
-            codes = self.formulation.encode(X, current, coder, known)
-            if known is None:
-                old = self.formulation.encode(X, before, coder)
-            else:
-                old = Codes.given(known)
-            return PairedStats(
-                self.formulation.stats(X, current, codes),
-                self.formulation.stats(X, before, old),
-            )
-
-        return self.source.reduce(block, rows)
+        block = _BlockPair(self.formulation, Atoms(D), Atoms(anchor), coder)
+        return self.source.reduce_codes(block, rows, start=anchor_codes)
 
     def slope_change(
-        self, D: Array, anchor: Array, coder: Coder, rows: Array, anchor_codes: Array | None = None
+        self, D: Array, anchor: Array, coder: Coder, rows: Rows, anchor_codes: Any = None
     ) -> SlopeChange:
         """Return by how much the slope over ``rows`` at D differs from that at the anchor.
 
         What :meth:`paired_stats` tells, with fewer products: without outliers the slope is
         HᵀH D − HᵀX, so the rows enter by (H − H₀)ᵀX alone.
         """
-        current, before = Atoms(D), Atoms(anchor)
-        formulation = self.formulation
-
-        def block(X: Array, where: Any) -> SlopeChange:
-            known = _at(anchor_codes, where)
-            codes = formulation.encode(X, current, coder, known)
-            old = known if known is not None else formulation.encode(X, before, coder).H
-            H, used = codes.H, np.count_nonzero(codes.H, axis=0)
-            if formulation.has_outliers:
-                slope = H.T @ formulation.residual(X, D, H)[0]
-                slope -= old.T @ formulation.residual(X, anchor, old)[0]
-                return SlopeChange(slope, None, None, len(X), used)
-            return SlopeChange((old - H).T @ X, H.T @ H, old.T @ old, len(X), used)
-
-        change = self.source.reduce(block, rows)
+        block = _BlockChange(self.formulation, Atoms(D), Atoms(anchor), coder)
+        change = self.source.reduce_codes(block, rows, start=anchor_codes)
         if change.gram is None or change.old_gram is None:
             return change
         return replace(change, slope=change.slope + change.gram @ D - change.old_gram @ anchor)
@@ -187,14 +155,56 @@ class Problem:
         )
         return measured, mapping
 
-    def sample(self, size: int, *key: int, among: Array | None = None) -> Array:
-        """Draw ``size`` row numbers uniformly without replacement, sorted; the key decides.
 
-        They come from the sorted row numbers ``among``, if given.
-        """
-        count = self.n_samples if among is None else len(among)
-        chosen = np.sort(np.random.default_rng(key).choice(count, size, replace=False, shuffle=False))
-        return chosen if among is None else among[chosen]
+@dataclass(frozen=True, eq=False)
+class _BlockStats:
+    """The sums over a block of rows, and its codes."""
+
+    formulation: Formulation
+    atoms: Atoms
+    coder: Coder
+
+    def __call__(self, X: Array, known: Array | None) -> tuple[Stats, Array]:
+        codes = self.formulation.encode(X, self.atoms, self.coder, known)
+        return self.formulation.stats(X, self.atoms, codes), codes.H
+
+
+@dataclass(frozen=True, eq=False)
+class _BlockPair:
+    """The sums over a block of rows at two dictionaries, and its codes at the first."""
+
+    formulation: Formulation
+    atoms: Atoms
+    before: Atoms
+    coder: Coder
+
+    def __call__(self, X: Array, known: Array | None) -> tuple[PairedStats, Array]:
+        formulation = self.formulation
+        codes = formulation.encode(X, self.atoms, self.coder, known)
+        old = formulation.encode(X, self.before, self.coder) if known is None else Codes.given(known)
+        pair = PairedStats(formulation.stats(X, self.atoms, codes), formulation.stats(X, self.before, old))
+        return pair, codes.H
+
+
+@dataclass(frozen=True, eq=False)
+class _BlockChange:
+    """The change of the slope over a block of rows, but for products with Gram matrices; and its codes."""
+
+    formulation: Formulation
+    atoms: Atoms
+    before: Atoms
+    coder: Coder
+
+    def __call__(self, X: Array, known: Array | None) -> tuple[SlopeChange, Array]:
+        formulation = self.formulation
+        H = formulation.encode(X, self.atoms, self.coder, known).H
+        old = known if known is not None else formulation.encode(X, self.before, self.coder).H
+        used = np.count_nonzero(H, axis=0)
+        if formulation.has_outliers:
+            slope = H.T @ formulation.residual(X, self.atoms.D, H)[0]
+            slope -= old.T @ formulation.residual(X, self.before.D, old)[0]
+            return SlopeChange(slope, None, None, len(X), used), H
+        return SlopeChange((old - H).T @ X, H.T @ H, old.T @ old, len(X), used), H
 
 
 def squared_norm(Z: Array) -> float:
@@ -244,7 +254,3 @@ def reseed(formulation: Formulation, D: Array, dead: Array, worst: WorstRows) ->
     D = D.copy()
     D[places] = atoms_from_rows(formulation, rows, norm)
     return feasible(formulation, D)
-
-
-def _at(codes: Array | None, where: Any) -> Array | None:
-    return None if codes is None else codes[where]

@@ -111,7 +111,7 @@ def gradient_differences(problem: Problem, D: Array, E: Array, coder: Coder = EX
     _check_dictionary("E", E, D.shape)
     formulation, here, there = problem.formulation, Atoms(D), Atoms(E)
 
-    def block(X: Array, where: object) -> Array:
+    def block(X: Array) -> Array:
         H, G = (formulation.encode(X, atoms, coder).H for atoms in (here, there))
         U, V = formulation.residual(X, D, H)[0], formulation.residual(X, E, G)[0]
         codes, residuals = H - G, U - V

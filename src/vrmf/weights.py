@@ -35,7 +35,7 @@ class _Sums:
         )
 
     @classmethod
-    def of(cls, X: Array, where: object) -> _Sums:
+    def of(cls, X: Array) -> _Sums:
         """Return the sums of a block of rows."""
         squares = np.einsum("ij,ij->i", X, X, dtype=np.float64)
         return cls(
@@ -71,7 +71,7 @@ class DataSummary:
         n, d = source.n_samples, source.n_features
         sums = source.reduce(_Sums.of)
         _check_range(sums.largest_row, sums.largest_entry, source.dtype)
-        sample = sample_rows(source, np.linspace(0, n - 1, min(n, SAMPLE_ROWS)).astype(np.int64))
+        sample = source.rows(source.layout.spread(SAMPLE_ROWS))
         center = np.median(sample, axis=0)
         distances = np.abs(sample - center)
         distances = distances[distances > 0]
@@ -104,11 +104,6 @@ def _check_range(largest_row: float, largest_entry: float, dtype: np.dtype[Any])
             f"The data are of size {size:.1e}. In {np.dtype(dtype).name} use sizes between {low:.1e} "
             f"and {high:.1e}: rescale X."
         )
-
-
-def sample_rows(source: AbstractSource, rows: Array) -> Array:
-    """Return the rows with the given numbers."""
-    return np.concatenate(list(source.map(lambda X, where: X, rows)))
 
 
 def chosen_weight(name: str, value: Any, *, auto: float, paper: float) -> float:

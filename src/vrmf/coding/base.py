@@ -25,6 +25,10 @@ class Atoms:
     _known: dict[Hashable, Any] = field(default_factory=dict, repr=False)
     _lock: Any = field(default_factory=threading.RLock, repr=False)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the dictionary alone: what is derived from it is computed where it is needed."""
+        return Atoms, (self.D,)
+
     def once(self, key: Hashable, compute: Callable[[], T]) -> T:
         """Return what ``compute`` gives, computed at the first call with this key."""
         if key not in self._known:

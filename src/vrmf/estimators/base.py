@@ -10,14 +10,14 @@ import inspect
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin
-from sklearn.utils import check_array, check_random_state
-from sklearn.utils.validation import validate_data
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, clone
+from sklearn.utils import check_random_state
 
 from vrmf.checks import real_number, whole_number
+from vrmf.estimators.data import centred, is_stream, lazy_part, rows_for
 from vrmf.estimators.inference import EXACT, Inference
 from vrmf.estimators.parameters import NestedParameters
 from vrmf.estimators.reporting import recorder, warn_of_outcome, watcher
@@ -38,7 +38,7 @@ from vrmf.problem import Measurement, Problem, atoms_from_rows
 from vrmf.solvers import SMM, SOLVERS, VR, AbstractSolver, AbstractStreamSolver
 from vrmf.solvers.base import rises
 from vrmf.solvers.smm import SMMState
-from vrmf.sources import AbstractSource, as_source, single_threaded_blas
+from vrmf.sources import AbstractSource, single_threaded_blas
 from vrmf.stats import Stats
 from vrmf.terms.base import Array
 from vrmf.weights import DataSummary
@@ -103,9 +103,6 @@ class AbstractFactorizer(NestedParameters, Inference, ClassNamePrefixFeaturesOut
     center: bool = False
     record_every: int | None = None
 
-    #: Whether the data must not have negative entries.
-    _nonnegative: ClassVar[bool] = False
-
     def __init_subclass__(cls, **options: Any) -> None:
         """Write the common parameters into the documentation of each estimator, after its own."""
         super().__init_subclass__(**options)
@@ -130,21 +127,31 @@ class AbstractFactorizer(NestedParameters, Inference, ClassNamePrefixFeaturesOut
     # Fitting -----------------------------------------------------------------------------------
 
     def fit(self, X: Any, y: Any = None) -> AbstractFactorizer:
-        """Learn the dictionary from the rows of ``X``, shape (n, d)."""
+        """Learn the dictionary from the rows of ``X``, shape (n, d).
+
+        ``X`` is an array, a scipy.sparse matrix, a data frame, a memory-mapped array, a zarr array, an
+        h5py data set, an Arrow table, a dask or xarray array, the path of a file (.npy, .zarr, .h5,
+        .parquet, .arrow), or a source from :func:`vrmf.sources.as_source`. What is not in memory is
+        read chunk by chunk. An iterator of batches is learned from as by ``partial_fit``, once.
+        """
+        if is_stream(X):
+            return self._fit_stream(X)
         self._fit(X, keep_codes=False)
         return self
 
-    def fit_transform(self, X: Any, y: Any = None) -> Array:
+    def fit_transform(self, X: Any, y: Any = None) -> Any:
         """Learn the dictionary and return the codes of ``X``, which the last pass has computed."""
-        codes = self._fit(X, keep_codes=True)
-        assert codes is not None
-        return codes
+        if is_stream(X):
+            raise ValueError("An iterator of batches can be read once only. Use fit, then transform.")
+        if lazy_part(X) is not None:
+            return self.fit(X).transform(X)
+        return self._fit(X, keep_codes=True)
 
     def iterate(self, X: Any) -> Iterator[Iterate]:
         """Yield the iterates of the fit, one step at a time, without changing the model."""
         self._check_parameters()
-        X = self._checked_sign(check_array(X, dtype=[np.float64, np.float32]))
-        source, solver = self._source(X), self._fit_solver()
+        # A clone learns the number of features; the model stays as it is.
+        source, solver = clone(self)._source(X, reset=True), self._fit_solver()
         problem, D, seed, _ = self._start(source)
         record = recorder(problem, self.record_every)
         for current, _, _ in until_stopped(solver, problem, D, seed, self._rules(), record):
@@ -160,7 +167,10 @@ class AbstractFactorizer(NestedParameters, Inference, ClassNamePrefixFeaturesOut
         """
         self._check_parameters()
         first = not hasattr(self, "_stream")
-        X = self._validated(X, reset=first and not hasattr(self, "components_"))
+        if is_stream(X):
+            for batch in X:
+                self.partial_fit(batch)
+            return self
         if self.center or hasattr(self, "mean_"):
             raise ValueError(
                 f"`center` {'is' if self.center else 'was'} True, but the mean of a stream is not known "
@@ -171,7 +181,11 @@ class AbstractFactorizer(NestedParameters, Inference, ClassNamePrefixFeaturesOut
                 f"`n_components` is {self.n_components}, but this model has {len(self._stream.D)} "
                 "atoms. Use a new model to change it."
             )
-        source = self._source(X if first else X.astype(self._stream.D.dtype, copy=False))
+        source = self._source(
+            X,
+            reset=first and not hasattr(self, "components_"),
+            dtype=None if first else self._stream.D.dtype,
+        )
         chosen = self._solver()
         solver = chosen if isinstance(chosen, AbstractStreamSolver) else SMM(forgetting=STREAM_FORGETTING)
         if first:
@@ -195,10 +209,18 @@ class AbstractFactorizer(NestedParameters, Inference, ClassNamePrefixFeaturesOut
         self.stop_reason_ = f"stream: {self.n_samples_seen_} rows seen"
         return self
 
-    def _fit(self, X: Any, keep_codes: bool) -> Array | None:
+    def _fit_stream(self, batches: Any) -> AbstractFactorizer:
+        for name in ("_stream", "components_"):
+            if hasattr(self, name) and not self.warm_start:
+                delattr(self, name)
+        self.partial_fit(batches)
+        if not hasattr(self, "components_"):
+            raise ValueError("The stream has no batches. Use one with rows.")
+        return self
+
+    def _fit(self, X: Any, keep_codes: bool) -> Any:
         self._check_parameters()
-        X = self._validated(X, reset=True)
-        source, solver = self._source(X), self._fit_solver()
+        source, solver = self._source(X, reset=True), self._fit_solver()
         problem, D, seed, weights = self._start(source)
         outcome = run(
             solver,
@@ -211,7 +233,7 @@ class AbstractFactorizer(NestedParameters, Inference, ClassNamePrefixFeaturesOut
         )
         rotates = problem.formulation.rotates
         D = oriented(outcome.iterate.D) if rotates else outcome.iterate.D
-        codes = np.empty((len(X), len(D)), dtype=X.dtype) if keep_codes else None
+        codes = source.room_for_codes(len(D), outcome.iterate.step) if keep_codes else None
         with single_threaded_blas():
             stats = problem.stats(D, EXACT, keep=codes)
             measured = problem.measure(stats, D)
@@ -268,8 +290,8 @@ class AbstractFactorizer(NestedParameters, Inference, ClassNamePrefixFeaturesOut
     ) -> None:
         """Set the fitted attributes."""
         last = outcome.iterate
-        if self.center:
-            self.mean_ = problem.source.mean  # type: ignore[attr-defined]
+        if problem.source.mean is not None:
+            self.mean_ = problem.source.mean
         elif hasattr(self, "mean_"):
             del self.mean_
         self.components_ = D
@@ -323,22 +345,11 @@ class AbstractFactorizer(NestedParameters, Inference, ClassNamePrefixFeaturesOut
             )
         return SOLVERS[self.solver]()
 
-    def _validated(self, X: Any, reset: bool) -> Array:
-        return self._checked_sign(validate_data(self, X, reset=reset, dtype=[np.float64, np.float32]))
-
-    def _checked_sign(self, X: Array) -> Array:
-        if self._nonnegative and np.min(X, initial=0.0) < 0:
-            raise ValueError(
-                f"Negative values in data passed to {type(self).__name__}: the smallest entry is "
-                f"{np.min(X):g}. Use data without negative entries, or RobustNMF, whose outliers "
-                "absorb them."
-            )
-        return X
-
-    def _source(self, X: Array) -> AbstractSource:
-        return as_source(
-            X, self.n_jobs, np.mean(X, axis=0, dtype=np.float64).astype(X.dtype) if self.center else None
+    def _source(self, X: Any, reset: bool, dtype: Any = None) -> AbstractSource:
+        source = rows_for(
+            self, X, reset=reset, nonnegative=self._nonnegative, n_jobs=self.n_jobs, dtype=dtype
         )
+        return centred(source) if self.center else source
 
     def _rules(self) -> list[Rule]:
         rules: list[Rule] = [Stationary(float(self.tol)), MaxEpochs(int(self.max_iter))]
@@ -350,6 +361,7 @@ class AbstractFactorizer(NestedParameters, Inference, ClassNamePrefixFeaturesOut
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.positive_only = self._nonnegative
+        tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 

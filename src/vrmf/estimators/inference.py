@@ -2,23 +2,52 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import TransformerMixin
 from sklearn.utils import check_array
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from vrmf.coding import Atoms, Coder
+from vrmf.estimators.data import is_stream, lazy_blocks, lazy_part, rows_for
 from vrmf.formulations import Formulation
 from vrmf.problem import Problem, feasible
 from vrmf.solvers import AbstractSolver
-from vrmf.sources import AbstractSource, as_source
+from vrmf.sources import AbstractSource
 from vrmf.terms.base import Array
 
 #: How exactly codes are computed outside of the solvers: for ``transform``, ``objective`` and the like.
 EXACT = Coder(tol=1e-8)
+
+
+@dataclass(frozen=True, eq=False)
+class _OfRows:
+    """A function of rows and a fitted model, which gives an array with as many rows."""
+
+    formulation: Formulation
+    atoms: Atoms
+    mean: Array | None
+
+    def codes(self, X: Array) -> Array:
+        return self.formulation.encode(X, self.atoms, EXACT).H
+
+    def parts(self, X: Array) -> Array:
+        """Return the low-rank part and the outliers, side by side."""
+        H = self.codes(X)
+        R = self.formulation.residual(X, self.atoms.D, H)[1]
+        L = H @ self.atoms.D
+        return np.hstack([L if self.mean is None else L + self.mean, np.zeros_like(X) if R is None else R])
+
+    def scores(self, X: Array) -> Array:
+        return -self.formulation.losses(X, self.atoms.D, self.codes(X))[:, None]
+
+    def reconstructions(self, H: Array) -> Array:
+        L = H @ self.atoms.D.astype(H.dtype, copy=False)
+        return L if self.mean is None else L + self.mean.astype(H.dtype, copy=False)
 
 
 class Inference(TransformerMixin):
@@ -28,73 +57,82 @@ class Inference(TransformerMixin):
     formulation_: Formulation
     solver_: AbstractSolver
     mean_: Array
+    n_features_in_: int
     n_jobs: int | None
 
-    @abstractmethod
-    def _checked_sign(self, X: Array) -> Array:
-        """Return the rows, or raise if they must not be negative and are."""
+    #: Whether the data must not have negative entries.
+    _nonnegative: ClassVar[bool] = False
 
-    def transform(self, X: Any) -> Array:
-        """Return the codes of the rows of ``X``, shape (n, k): the same problem that ``fit`` solved."""
-        source = self._new_rows(X)
-        formulation, atoms = self.formulation_, self._atoms(source.dtype)
-        blocks = source.map(lambda X, where: formulation.encode(X, atoms, EXACT).H)
-        return np.concatenate(list(blocks))
+    def transform(self, X: Any) -> Any:
+        """Return the codes of the rows of ``X``, shape (n, k): the same problem that ``fit`` solved.
 
-    def inverse_transform(self, X: Any) -> Array:
+        For a dask array they are a lazy one, for an iterator of batches an iterator.
+        """
+        check_is_fitted(self)
+        if is_stream(X):
+            return map(self.transform, X)
+        return self._of_rows(X, "codes", [len(self.components_)])[0]
+
+    def inverse_transform(self, X: Any) -> Any:
         """Return the reconstruction from codes, H D, plus the mean if centred."""
         check_is_fitted(self)
-        H = check_array(X, dtype=[np.float64, np.float32], input_name="codes")
+        lazy = lazy_part(X)
+        H = check_array(X, dtype=[np.float64, np.float32], input_name="codes") if lazy is None else lazy
         if H.shape[1] != len(self.components_):
             raise ValueError(
                 f"The codes have {H.shape[1]} columns. Use {len(self.components_)}, one for each component."
             )
-        low_rank = H @ self.components_.astype(H.dtype, copy=False)
-        mean = self._mean(H.dtype)
-        return low_rank if mean is None else low_rank + mean
+        model = _OfRows(self.formulation_, Atoms(self.components_), self._mean(self.components_.dtype))
+        return model.reconstructions(H)
 
-    def decompose(self, X: Any) -> tuple[Array, Array]:
+    def decompose(self, X: Any) -> Any:
         """Return the low-rank part L = H D (plus the mean) and the outliers S of ``X``.
 
-        S is zero where the formulation has no outliers.
+        S is zero where the formulation has no outliers. For a dask array both are lazy, for an
+        iterator of batches there is an iterator of pairs.
         """
-        source = self._new_rows(X)
-        formulation, atoms = self.formulation_, self._atoms(source.dtype)
-
-        def parts(X: Array, where: Any) -> tuple[Array, Array]:
-            H = formulation.encode(X, atoms, EXACT).H
-            R = formulation.residual(X, atoms.D, H)[1]
-            return H @ atoms.D, np.zeros_like(X) if R is None else R
-
-        low_rank, outliers = (np.concatenate(blocks) for blocks in zip(*source.map(parts), strict=True))
-        mean = self._mean(source.dtype)
-        return low_rank if mean is None else low_rank + mean, outliers
+        check_is_fitted(self)
+        if is_stream(X):
+            return map(self.decompose, X)
+        return self._of_rows(X, "parts", [self.n_features_in_, self.n_features_in_])
 
     def objective(self, X: Any) -> float:
         """Return f(D) on the rows of ``X``: the mean loss plus the dictionary's penalty."""
-        source = self._new_rows(X)
-        problem = Problem(self.formulation_, source)
-        D = self._atoms(problem.source.dtype).D
-        return problem.stats(D, EXACT).mean_loss + self.formulation_.dictionary.value(D)
+        check_is_fitted(self)
+        loss, count, D = 0.0, 0, self.components_
+        for batch in X if is_stream(X) else [X]:
+            source = self._new_rows(batch)
+            D = self._atoms(source.dtype).D
+            stats = Problem(self.formulation_, source).stats(D, EXACT)
+            loss, count = loss + stats.loss, count + stats.count
+        if count == 0:
+            raise ValueError("The stream has no batches. Use one with rows.")
+        return loss / count + self.formulation_.dictionary.value(D)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Return minus the objective on ``X``: larger is better."""
         return -self.objective(X)
 
-    def score_samples(self, X: Any) -> Array:
-        """Return minus the loss of each row."""
-        source = self._new_rows(X)
-        formulation, atoms = self.formulation_, self._atoms(source.dtype)
+    def score_samples(self, X: Any) -> Any:
+        """Return minus the loss of each row; lazy for a dask array."""
+        check_is_fitted(self)
+        if is_stream(X):
+            return map(self.score_samples, X)
+        return self._of_rows(X, "scores", [1])[0][:, 0]
 
-        def losses(X: Array, where: Any) -> Array:
-            return formulation.losses(X, atoms.D, formulation.encode(X, atoms, EXACT).H)
-
-        return -np.concatenate(list(source.map(losses)))
+    def _of_rows(self, X: Any, name: str, widths: list[int]) -> Any:
+        """Return the arrays that a function of rows gives, side by side, for all rows."""
+        lazy, source = lazy_part(X), self._new_rows(X)
+        model = _OfRows(self.formulation_, self._atoms(source.dtype), source.mean)
+        function, dtype = getattr(model, name), np.float64 if name == "scores" else source.dtype
+        if lazy is None:
+            return _filled(source.map(function), source.n_samples, widths, dtype)
+        both = lazy_blocks(lazy, function, source.reading, sum(widths), dtype)
+        return tuple(both[:, i:j] for i, j in pairwise(np.cumsum([0, *widths])))
 
     def _new_rows(self, X: Any) -> AbstractSource:
-        check_is_fitted(self)
-        X = self._checked_sign(validate_data(self, X, reset=False, dtype=[np.float64, np.float32]))
-        return as_source(X, self.n_jobs, self._mean(X.dtype))
+        source = rows_for(self, X, reset=False, nonnegative=self._nonnegative, n_jobs=self.n_jobs)
+        return source.read_as(mean=self._mean(source.dtype))
 
     def _mean(self, dtype: Any) -> Array | None:
         """Return the mean that the fit subtracted, if it did, whatever `center` says now."""
@@ -104,3 +142,14 @@ class Inference(TransformerMixin):
     def _atoms(self, dtype: Any) -> Atoms:
         # What is feasible to single precision may need a last touch in double.
         return Atoms(feasible(self.formulation_, self.components_.astype(dtype, copy=False)))
+
+
+def _filled(blocks: Iterator[Array], n_samples: int, widths: list[int], dtype: Any) -> tuple[Array, ...]:
+    """Return one array for each width, filled from blocks of rows that hold all of them side by side."""
+    filled = tuple(np.empty((n_samples, width), dtype=dtype) for width in widths)
+    row, columns = 0, list(pairwise(np.cumsum([0, *widths])))
+    for block in blocks:
+        for array, (i, j) in zip(filled, columns, strict=True):
+            array[row : row + len(block)] = block[:, i:j]
+        row += len(block)
+    return filled

@@ -14,7 +14,7 @@ from vrmf.estimators.base import AbstractFactorizer, AtomsOfFixedSize, Weights
 from vrmf.formulations import Formulation
 from vrmf.sources import AbstractSource
 from vrmf.terms.base import Array, row_norms
-from vrmf.weights import DataSummary, chosen_weight, sample_rows
+from vrmf.weights import DataSummary, chosen_weight
 
 #: A residual counts as an outlier from this share of the data's spread on.
 OUTLIER_SHARE = 0.3
@@ -197,9 +197,8 @@ class LowRankRepresentation(AbstractFactorizer):
     def _rows(self, source: AbstractSource, seed: int) -> Array:
         d = source.n_features
         if self.basis is None:
-            p = min(source.n_samples, 10 * self.n_components)
-            chosen = np.random.default_rng([seed, 0, 3]).choice(source.n_samples, p, replace=False)
-            return sample_rows(source, np.sort(chosen))
+            rng = np.random.default_rng([seed, 0, 3])
+            return source.rows(source.layout.choose(rng, 10 * self.n_components))
         basis = _matrix("basis", self.basis)
         if basis.ndim != 2 or basis.shape[1] != d or len(basis) == 0:
             raise ValueError(f"`basis` has shape {basis.shape}. Use (p, {d}): rows like the data's.")

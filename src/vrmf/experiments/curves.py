@@ -4,6 +4,7 @@
 >>> from vrmf.formulations import dictionary_learning
 >>> from vrmf.solvers import SMM
 >>> from vrmf.sources import as_source
+from vrmf.sources.layout import Rows
 >>> X = np.random.default_rng(0).standard_normal((60, 5))
 >>> problem = Problem(dictionary_learning(alpha=0.1), as_source(X))
 >>> found = curve(SMM(batch_size=6), problem, np.eye(5)[:2], at=[0, 1, 2])
@@ -24,7 +25,8 @@ from vrmf.coding import Coder
 from vrmf.loop import Iterate, iterate
 from vrmf.problem import Measurement, Problem
 from vrmf.solvers import AbstractSolver
-from vrmf.sources import ArraySource, as_source
+from vrmf.sources import as_source
+from vrmf.sources.layout import Rows
 from vrmf.stats import Stats
 from vrmf.terms.base import Array
 
@@ -50,10 +52,10 @@ class WarmProblem(Problem):
         self,
         D: Array,
         coder: Coder,
-        rows: Array | None = None,
+        rows: Rows = None,
         *,
-        start: Array | None = None,
-        keep: Array | None = None,
+        start: Any = None,
+        keep: Any = None,
     ) -> Stats:
         if rows is not None or start is not None or keep is not None:
             return super().stats(D, coder, rows, start=start, keep=keep)
@@ -163,9 +165,8 @@ def measured_at(
 
 def warm_up(solver: AbstractSolver, problem: Problem, D: Array, rows: int = 300) -> None:
     """Run a solver for a moment on a few rows, so that whatever is compiled is compiled."""
-    source = problem.source
-    assert isinstance(source, ArraySource)
-    few = Problem(problem.formulation, as_source(source.X[:rows]))
+    first = problem.source.rows(np.arange(min(rows, problem.n_samples)))
+    few = Problem(problem.formulation, as_source(first))
     for _ in watched(iterate(solver, few, D, 0), 2.5, 1.0):
         pass
 

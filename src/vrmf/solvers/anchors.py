@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from vrmf.coding import Coder
 from vrmf.problem import Measurement, Problem
+from vrmf.sources import Sample
 from vrmf.stats import Stats, WorstRows
 from vrmf.terms.base import Array
 
@@ -26,13 +28,13 @@ class Anchor:
     sensitivity: float  #: of the gradient to the relative error of codes
     used: Array  #: in how many codes each atom takes part
     worst: WorstRows  #: the rows that are explained worst
-    codes: Array | None  #: of the rows summed over, at their places among all, if they are cached
-    rows: Array | None  #: the sorted numbers of the rows summed over; None for all
+    codes: Any  #: of the rows summed over, if they are cached: from ``room_for_codes`` of the source
+    sample: Sample | None  #: the rows summed over; None for all
     stats: Stats = field(repr=False)
 
     @classmethod
     def of(
-        cls, problem: Problem, D: Array, stats: Stats, codes: Array | None, rows: Array | None
+        cls, problem: Problem, D: Array, stats: Stats, codes: Any = None, sample: Sample | None = None
     ) -> Anchor:
         """Return the anchor that sums over rows at D make."""
         measured, mapping = problem.measure_with_mapping(stats, D)
@@ -48,7 +50,7 @@ class Anchor:
             used=stats.used,
             worst=stats.worst,
             codes=codes,
-            rows=rows,
+            sample=sample,
             stats=stats,
         )
 
@@ -60,7 +62,7 @@ class Anchor:
     @property
     def is_of_all_rows(self) -> bool:
         """Whether no row was left out."""
-        return self.rows is None
+        return self.sample is None
 
     @property
     def is_exhausted(self) -> bool:
@@ -73,22 +75,11 @@ class Anchor:
         size = float(np.linalg.norm(way)) * float(np.linalg.norm(self.mapping))
         return -float(np.sum(way * self.mapping)) / size if size > 0 else 0.0
 
-    def with_more_rows(self, problem: Problem, coder: Coder, seed: int) -> Anchor:
+    def with_more_rows(self, problem: Problem, coder: Coder) -> Anchor:
         """Return the anchor over twice the sample, from these sums and those over the new rows."""
-        assert self.rows is not None
-        rows = sampled_rows(problem.n_samples, 2 * self.count, seed)
-        everything = np.arange(problem.n_samples) if rows is None else rows
-        added = np.setdiff1d(everything, self.rows, assume_unique=True)
+        assert self.sample is not None
+        seed, count = self.sample.seed, self.count
+        larger = problem.source.sample(2 * count, seed)
+        added = Sample(seed, count, problem.n_samples if larger is None else larger.last)
         stats = self.stats + problem.stats(self.D, coder, added, keep=self.codes)
-        return Anchor.of(problem, self.D, stats, self.codes, rows)
-
-
-def sampled_rows(n_samples: int, count: int, seed: int) -> Array | None:
-    """Return ``count`` sorted row numbers, or None for all if they are more than half.
-
-    Larger samples contain the smaller ones of the same seed.
-    """
-    if 2 * count > n_samples:
-        return None
-    order = np.random.default_rng([seed, 0, 3]).permutation(n_samples)
-    return np.sort(order[:count])
+        return Anchor.of(problem, self.D, stats, self.codes, larger)

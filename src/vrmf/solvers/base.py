@@ -74,7 +74,7 @@ class AbstractStreamSolver(AbstractSolver):
 
     def step(self, problem: Problem, state: State) -> State:
         batch_size = checked_batch_size(self.batch_size, problem.n_samples)
-        rows = problem.sample(batch_size, state.seed, state.step)
+        rows = problem.source.draw(batch_size, state.seed, state.step)
         return self.absorb(problem, state, rows, epoch_rows=problem.n_samples)
 
     def answer(self, state: State) -> Array:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from vrmf.checks import one_of, real_number
 from vrmf.coding import Atoms, Coder
 from vrmf.problem import Measurement, Problem, reseed, squared_norm
-from vrmf.solvers.anchors import Anchor, sampled_rows
+from vrmf.solvers.anchors import Anchor
 from vrmf.solvers.base import (
     AbstractSolver,
     State,
@@ -44,6 +47,9 @@ GAIN = 2.0
 
 #: Bound on the momentum.
 MOST_MOMENTUM = 0.97
+
+#: Codes of so many anchors are there at a time.
+ROOMS = 2
 
 #: The error of codes up to the first anchor; later it falls in proportion to ‖Γ‖.
 LOOSEST = 1e-3
@@ -108,9 +114,11 @@ class VR(AbstractSolver):
         If given, codes are inexact on the schedule of Theorem 2: at step t of epoch s the error of
         V is at most ‖G₀‖ · (m s + t + 1)^−(½ + τ), and anchors are as exact as their epoch's end.
     cache_megabytes : float
-        Codes of all rows are kept from the anchor on while they take no more than this. They start
-        the solves of the epoch and save the second solve of each mini-batch. 0 keeps memory at
-        O(dk).
+        Codes of all rows are kept from the anchor on if those of two anchors, the new and the last,
+        take no more than this. They start the solves of the epoch and save the second solve of each
+        mini-batch. 0 keeps memory at O(dk).
+    cache_folder : str, path or None
+        A folder on disk where the codes are kept instead of in memory.
     reseed : bool
         Whether atoms that no code used for an epoch are replaced (never if ``literal``).
     coder : Coder
@@ -124,7 +132,8 @@ class VR(AbstractSolver):
     literal: bool = False
     option: str = "last"
     tau: float | None = None
-    cache_megabytes: float = 256.0
+    cache_megabytes: float = 512.0
+    cache_folder: str | os.PathLike[str] | None = None
     reseed: bool = True
     coder: Coder = Coder(tol=1e-7)  # noqa: RUF009
 
@@ -135,6 +144,8 @@ class VR(AbstractSolver):
         check_auto_positive("step_size", self.step_size)
         one_of("option", self.option, ("last", "random"))
         real_number("cache_megabytes", self.cache_megabytes, low=0)
+        if self.cache_folder is not None and not Path(self.cache_folder).is_dir():
+            raise ValueError(f"`cache_folder` is {str(self.cache_folder)!r}. Use a folder that exists.")
         if self.tau is not None:
             real_number("tau", self.tau, low=0, strict=True)
 
@@ -168,7 +179,7 @@ class VR(AbstractSolver):
         anchor = state.anchor
         assert anchor is not None
         b, m = self.epoch_shape(anchor.count, len(state.D))
-        rows = problem.sample(b, state.seed, state.step, among=anchor.rows)
+        rows = problem.source.draw(b, state.seed, state.step, sample=anchor.sample)
         coder = self._coder(problem, state, state.step + 1)
         change = problem.slope_change(state.D, anchor.D, coder, rows, anchor.codes)
         point, D = self._descend(problem, state, change.gradient + anchor.gradient, b, m)
@@ -213,10 +224,10 @@ class VR(AbstractSolver):
         """Take a step of SMM, unless the start is so good that its gradient drowns in noise."""
         n, b, first = problem.n_samples, self._opening_batch(problem), state.step == 0
         smm = SMM(forgetting=OPENING_FORGETTING, reseed=self.reseed, coder=self._loose(LOOSEST))
-        rows = problem.sample(min(n, FIRST_BATCH * b) if first else b, state.seed, state.step)
+        rows = problem.source.draw(min(n, FIRST_BATCH * b) if first else b, state.seed, state.step)
         stats = problem.stats(state.D, smm.coder, rows)
         solved = state.solved + stats.count
-        if first and Anchor.of(problem, state.D, stats, None, rows).is_exhausted:
+        if first and Anchor.of(problem, state.D, stats).is_exhausted:
             return replace(state, opened=True, solved=solved)
         opening = state.opening or smm.start(state.D, state.seed)
         opening = smm.absorb_sums(problem, opening, stats, epoch_rows=n)
@@ -252,16 +263,16 @@ class VR(AbstractSolver):
         """Return the anchor at D, over as many rows as its gradient calls for."""
         D, old, n = state.D, state.anchor, problem.n_samples
         coder = self._coder(problem, state, state.step + self.epoch_shape(n, len(D))[1])
-        codes = self._room_for_codes(n, D)
-        rows = None if old is None else old.rows
+        codes = self._room_for_codes(problem, state)
+        sample = None if old is None else old.sample
         if old is None and self.opening and not self.literal:
-            rows = sampled_rows(n, OPENING_STEPS * self._opening_batch(problem), state.seed)
-        stats = problem.stats(D, coder, rows, start=None if old is None else old.codes, keep=codes)
-        anchor = Anchor.of(problem, D, stats, codes, rows)
+            sample = problem.source.sample(OPENING_STEPS * self._opening_batch(problem), state.seed)
+        stats = problem.stats(D, coder, sample, start=None if old is None else old.codes, keep=codes)
+        anchor = Anchor.of(problem, D, stats, codes, sample)
         if not anchor.is_of_all_rows and state.sample_epochs >= EPOCHS_PER_SAMPLE:
-            anchor = anchor.with_more_rows(problem, coder, state.seed)
+            anchor = anchor.with_more_rows(problem, coder)
         while not anchor.is_of_all_rows and anchor.is_exhausted:
-            anchor = anchor.with_more_rows(problem, coder, state.seed)
+            anchor = anchor.with_more_rows(problem, coder)
         return anchor
 
     def _judge(self, state: VRState, old: Anchor, new: Anchor) -> tuple[Anchor, VRState]:
@@ -294,11 +305,13 @@ class VR(AbstractSolver):
             return point, point
         return point, point + momentum * (point - state.point)
 
-    def _room_for_codes(self, n_samples: int, D: Array) -> Array | None:
-        """Return an empty array for the codes of all rows, or None if they are not to be kept."""
-        if self.literal or n_samples * len(D) * D.itemsize > self.cache_megabytes * 2**20:
+    def _room_for_codes(self, problem: Problem, state: VRState) -> Any:
+        """Return room for the codes of all rows, or None if they are not to be kept."""
+        k, itemsize = len(state.D), state.D.itemsize
+        if self.literal or ROOMS * problem.n_samples * k * itemsize > self.cache_megabytes * 2**20:
             return None
-        return np.empty((n_samples, len(D)), dtype=D.dtype)
+        folder = None if self.cache_folder is None else Path(self.cache_folder)
+        return problem.source.room_for_codes(k, state.step, folder)
 
     def _step_size(self, state: VRState, anchor: Anchor) -> float:
         if self.step_size != "auto":

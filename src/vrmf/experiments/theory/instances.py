@@ -19,7 +19,7 @@ from vrmf import formulations
 from vrmf.coding import Coder
 from vrmf.formulations import Formulation
 from vrmf.problem import Problem, atoms_from_rows
-from vrmf.sources import ArraySource, as_source
+from vrmf.sources import as_source
 from vrmf.terms import grid_laplacian
 from vrmf.terms.base import Array
 
@@ -82,8 +82,7 @@ def small_problem(name: str, n_samples: int) -> Problem:
 
 def rows_of(problem: Problem) -> Array:
     """Return all rows of a small problem."""
-    assert isinstance(problem.source, ArraySource)
-    return problem.source.X
+    return problem.source.rows(np.arange(problem.n_samples))
 
 
 def start(problem: Problem, n_atoms: int = N_ATOMS, seed: int = 0) -> Array:

@@ -62,7 +62,7 @@ def pairs_along_a_run(problem: Problem, D: Array) -> list[tuple[int, Array, Arra
 
 def batch_means(problem: Problem, rows: Array, batch_size: int, n_draws: int, *key: int) -> Array:
     """Return the means of ``rows`` over batches drawn without replacement, shape (n_draws, kd)."""
-    batches = [problem.sample(batch_size, SEED, *key, draw) for draw in range(n_draws)]
+    batches = [problem.source.draw(batch_size, SEED, *key, draw) for draw in range(n_draws)]
     places = np.arange(n_draws + 1) * batch_size
     weights = np.full(n_draws * batch_size, 1 / batch_size)
     chosen = scipy.sparse.csr_array(

@@ -107,7 +107,7 @@ def _of_step(problem: Problem, before: Any, after: Any) -> dict[str, float]:
     if isinstance(after, SGDState):
         return {"size": after.scale / (before.solved + after.offset)}
     assert isinstance(after, SMMState)
-    rows = problem.sample(BATCH, before.seed, before.step)
+    rows = problem.source.draw(BATCH, before.seed, before.step)
     return smm_step(problem, before.D, after, problem.stats(before.D, EXACT, rows))
 
 

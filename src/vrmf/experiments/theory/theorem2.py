@@ -94,7 +94,7 @@ def erring_steps(
         if step % inner == 0:
             anchor, gradient = D, problem.stats(D, EXACT).gradient
         yield D
-        rows = problem.sample(batch, seed, step)
+        rows = problem.source.draw(batch, seed, step)
         V = problem.slope_change(D, anchor, EXACT, rows).gradient + gradient
         D = problem.prox_step(D, V + error(step), eta)
         step += 1

@@ -1,0 +1,108 @@
+"""What estimators take for X, and the source of rows that it becomes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from sklearn.utils.validation import validate_data
+
+from vrmf.sources import AbstractSource, RowCheck, as_source
+from vrmf.sources.base import OverBlocks, Reading
+from vrmf.sources.tables import AbstractTable, as_table, is_mapped
+from vrmf.terms.base import Array
+
+
+def is_stream(X: Any) -> bool:
+    """Whether X gives one batch of rows after another and can be read only once."""
+    return isinstance(X, Iterator) and not isinstance(X, AbstractSource)
+
+
+def rows_for(
+    estimator: Any, X: Any, *, reset: bool, nonnegative: bool, n_jobs: int | None, dtype: Any = None
+) -> AbstractSource:
+    """Return the source of rows for what a user gave, checked.
+
+    What lies in memory as an array is checked at once, as scikit-learn does; what is read in pieces
+    is checked piece by piece, and never copied as a whole. ``reset`` says that the number of features
+    is learned, not compared. Rows come in ``dtype``, if given.
+    """
+    check = RowCheck(type(estimator).__name__, nonnegative)
+    if isinstance(X, AbstractSource):
+        _check_width(estimator, X.n_samples, X.n_features, reset)
+        source = X.read_as(check=check)
+        return source if dtype is None else source.read_as(dtype=np.dtype(dtype))
+    if read_in_pieces(X):
+        if hasattr(X, "columns"):
+            validate_data(estimator, X, reset=reset, skip_check_array=True)
+        table = as_table(X)
+        _check_width(estimator, *table.shape, reset)
+        source = cluster_source(X, table, check) or as_source(table, n_jobs, check=check)
+    else:
+        X = validate_data(estimator, X, reset=reset, dtype=[np.float64, np.float32], accept_sparse="csr")
+        _check_sign(X, check)
+        source = as_source(X, n_jobs)
+    return source if dtype is None else source.read_as(dtype=np.dtype(dtype))
+
+
+def read_in_pieces(X: Any) -> bool:
+    """Whether X is a file, mapped, lazy, or a frame of numbers, of which no array is made."""
+    if isinstance(X, AbstractTable | str) or hasattr(X, "__fspath__") or is_mapped(X):
+        return True
+    library = type(X).__module__.partition(".")[0]
+    if library == "pandas":
+        return X.ndim == 2 and all(getattr(kind, "kind", "O") in "fiub" for kind in X.dtypes)
+    return library in ("zarr", "h5py", "dask", "xarray", "pyarrow")
+
+
+def cluster_source(X: Any, table: AbstractTable, check: RowCheck) -> AbstractSource | None:
+    """Return the source of a dask array on the cluster that this process is a client of, if any."""
+    return None
+
+
+def lazy_part(X: Any) -> Any:
+    """Return the dask array in X, with all features in one chunk, or None."""
+    X = X.data if type(X).__module__.partition(".")[0] == "xarray" else X
+    return X.rechunk({1: -1}) if type(X).__module__.startswith("dask.array") and X.ndim == 2 else None
+
+
+def lazy_blocks(X: Any, function: Any, reading: Reading, width: int, dtype: Any) -> Any:
+    """Return the lazy array of a function that gives ``width`` numbers for each row."""
+    work = OverBlocks(function, reading)
+    return X.map_blocks(work, dtype=dtype, chunks=(X.chunks[0], (width,)), meta=np.empty((0, 0), dtype))
+
+
+def centred(source: AbstractSource) -> AbstractSource:
+    """Return the source with the mean of its rows subtracted."""
+    total = source.reduce(_column_sums)
+    return source.read_as(mean=(total / source.n_samples).astype(source.dtype))
+
+
+def _column_sums(X: Array) -> Array:
+    return np.asarray(np.sum(X, axis=0, dtype=np.float64))
+
+
+def _check_width(estimator: Any, n_samples: int, n_features: int, reset: bool) -> None:
+    if n_samples < 1 or n_features < 1:
+        raise ValueError(
+            f"The data have {n_samples} rows and {n_features} features. Use at least one of each."
+        )
+    if reset:
+        estimator.n_features_in_ = n_features
+    elif n_features != estimator.n_features_in_:
+        raise ValueError(
+            f"X has {n_features} features, but {type(estimator).__name__} is expecting "
+            f"{estimator.n_features_in_} features as input."
+        )
+
+
+def _check_sign(X: Any, check: RowCheck) -> None:
+    entries = X.data if scipy.sparse.issparse(X) else X
+    if check.nonnegative and np.min(entries, initial=0.0) < 0:
+        raise ValueError(
+            f"Negative values in data passed to {check.name}: the smallest entry is "
+            f"{np.min(entries):g}. Use data without negative entries, or RobustNMF, whose outliers "
+            "absorb them."
+        )

@@ -1,0 +1,44 @@
+"""Sources: where rows live. A source applies a function to blocks of rows and adds up the results.
+
+>>> import numpy as np
+>>> source = as_source(np.arange(6.0).reshape(3, 2))
+>>> source.reduce(lambda X: X.sum(axis=0))
+array([6., 9.])
+>>> source.reduce(lambda X: X.sum(axis=0), rows=np.array([0, 2]))
+array([4., 6.])
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from vrmf.sources.base import AbstractSource, RowCheck
+from vrmf.sources.layout import Layout, Sample
+from vrmf.sources.local import LocalSource
+from vrmf.sources.threads import single_threaded_blas, thread_count
+from vrmf.terms.base import Array
+
+__all__ = [
+    "AbstractSource",
+    "Layout",
+    "LocalSource",
+    "RowCheck",
+    "Sample",
+    "as_source",
+    "single_threaded_blas",
+    "thread_count",
+]
+
+
+def as_source(
+    X: Any, n_jobs: int | None = None, mean: Array | None = None, **options: Any
+) -> AbstractSource:
+    """Return the source of rows for what ``X`` is; a source is returned as it is.
+
+    ``X`` may be an array, a memory-mapped array, a scipy.sparse matrix, a pandas data frame, an Arrow
+    table, a zarr array, an h5py data set, a dask or xarray array, or the path of a file (.npy, .zarr,
+    .h5, .parquet, .arrow). Options are those of :class:`~vrmf.sources.local.LocalSource`.
+    """
+    if isinstance(X, AbstractSource):
+        return X
+    return LocalSource(X, n_jobs, mean, **options)

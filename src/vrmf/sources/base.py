@@ -1,0 +1,161 @@
+"""What every source does: apply a function to blocks of rows, and add up the results."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import operator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+import numpy as np
+
+from vrmf.sources.layout import Layout, Rows, Sample, block_slices
+from vrmf.sources.threads import single_threaded_blas
+from vrmf.terms.base import Array
+
+T = TypeVar("T")
+
+#: A function of a block of rows and of its known codes, or None: a result, and the new codes.
+CodeFunction = Callable[[Array, Array | None], tuple[T, Array]]
+
+
+@dataclass(frozen=True)
+class RowCheck:
+    """What a block of rows must satisfy when it is read."""
+
+    name: str  #: of the estimator that asks
+    nonnegative: bool = False
+
+    def __call__(self, X: Array, numbers: Any) -> None:
+        """Raise if a row has NaN or infinite entries, or negative ones where there must be none."""
+        if not np.isfinite(np.sum(X)) and not np.all(np.isfinite(X)):
+            row = _number(numbers, int(np.argmin(np.all(np.isfinite(X), axis=1))))
+            raise ValueError(f"Row {row} of the data has NaN or infinite entries. Use finite ones.")
+        if self.nonnegative and np.min(X, initial=0.0) < 0:
+            worst = np.min(X, axis=1)
+            raise ValueError(
+                f"Negative values in data passed to {self.name}: the smallest entry of row "
+                f"{_number(numbers, int(np.argmin(worst)))} is {np.min(worst):g}. Use data without "
+                "negative entries, or RobustNMF, whose outliers absorb them."
+            )
+
+
+def _number(numbers: Any, place: int) -> int:
+    return int(numbers.start + place if isinstance(numbers, slice) else numbers[place])
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """What is done to a block of rows when it is read."""
+
+    dtype: np.dtype[Any]
+    mean: Array | None = None  #: subtracted from each row
+    check: RowCheck | None = None
+
+    def __call__(self, X: Array, numbers: Any) -> Array:
+        """Return the rows with the given numbers, checked, in their precision, and shifted."""
+        if self.check is not None:
+            self.check(X, numbers)
+        X = np.ascontiguousarray(X, dtype=self.dtype)
+        return X if self.mean is None else X - self.mean
+
+
+@dataclass(frozen=True, eq=False)
+class OverBlocks:
+    """A function of blocks of rows as one of a chunk, which gives its results one below the other."""
+
+    function: Callable[[Array], Array]
+    reading: Reading
+
+    def __call__(self, X: Array) -> Array:
+        with single_threaded_blas():
+            return np.concatenate(
+                [
+                    self.function(self.reading(X[block], block))
+                    for block in block_slices(len(X), X.shape[1], self.reading.dtype)
+                ]
+            )
+
+
+class AbstractSource(ABC):
+    """Rows of data, somewhere.
+
+    Functions that are mapped or summed may run in other threads or processes: they must be pure, and
+    those of the library can be pickled.
+    """
+
+    n_features: int
+    reading: Reading
+    layout: Layout
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The precision of the rows."""
+        return self.reading.dtype
+
+    @property
+    def mean(self) -> Array | None:
+        """What is subtracted from each row."""
+        return self.reading.mean
+
+    @property
+    def n_samples(self) -> int:
+        """The number of rows."""
+        return self.layout.n_samples
+
+    @abstractmethod
+    def map(self, function: Callable[[Array], T], rows: Rows = None) -> Iterator[T]:
+        """Apply a function to blocks of rows, in order: of all rows, or of those given."""
+
+    @abstractmethod
+    def reduce(self, function: Callable[[Array], T], rows: Rows = None) -> T:
+        """Add up the results of :meth:`map`, over the blocks of each part and then over parts, in order."""
+
+    @abstractmethod
+    def reduce_codes(
+        self, function: CodeFunction[T], rows: Rows = None, *, start: Any = None, keep: Any = None
+    ) -> T:
+        """Add up the results of a function that knows codes and makes codes.
+
+        ``start`` and ``keep`` come from :meth:`room_for_codes`: the function gets the codes of its
+        rows in the first, and those it returns are written into the second.
+        """
+
+    @abstractmethod
+    def room_for_codes(self, n_components: int, name: int, folder: Path | None = None) -> Any:
+        """Return room for the codes of all rows, empty, in memory or in a file in a folder.
+
+        The name tells rooms of one run apart.
+        """
+
+    def draw(self, size: int, *key: int, sample: Sample | None = None) -> Array:
+        """Draw the sorted row numbers of a mini-batch (see :class:`~vrmf.sources.layout.Layout`)."""
+        return self.layout.draw(size, *key, sample=sample)
+
+    def sample(self, count: int, seed: int) -> Sample | None:
+        """Return a sample of about ``count`` rows, or None for all if they are more than half."""
+        return self.layout.sample(count, seed)
+
+    def read_as(self, **changes: Any) -> Self:
+        """Return the same rows, read with another ``dtype``, ``mean`` or ``check``."""
+        other = copy.copy(self)
+        other.reading = replace(self.reading, **changes)
+        return other
+
+    def rows(self, rows: Array) -> Array:
+        """Return the rows with the given sorted numbers."""
+        return np.concatenate(list(self.map(identity, rows)))
+
+
+def identity(X: Array) -> Array:
+    """Return X."""
+    return X
+
+
+def added_up(results: Iterable[T]) -> T:
+    """Add up results in order."""
+    return functools.reduce(operator.add, results)

@@ -1,0 +1,117 @@
+"""Paths: which table a file or a folder holds."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from vrmf.sources.tables import AbstractTable, ArrayTable, ArrowTable, SlicedTable, two_dimensional
+
+#: What stands between a file of HDF5 and the data set in it.
+INSIDE = "::"
+
+
+def open_table(path: Path) -> AbstractTable:
+    """Return the table in a file: .npy, .zarr, .h5, .parquet (or a folder of them), .arrow or .feather.
+
+    A data set in a file of HDF5 is named as in ``faces.h5::group/images``, unless it is the only one.
+    """
+    file, _, inside = str(path).partition(INSIDE)
+    path = Path(file)
+    if not path.exists():
+        raise FileNotFoundError(f"{path} does not exist. Use the path of a file or folder with rows.")
+    suffix = path.suffix.lower()
+    if path.is_dir() and suffix not in OPENERS and any(path.glob("**/*.parquet")):
+        suffix = ".parquet"
+    if suffix not in OPENERS:
+        raise ValueError(f"{path} is of an unknown kind. Use one of {', '.join(OPENERS)}.")
+    try:
+        return OPENERS[suffix](path, inside)
+    except (OSError, KeyError, EOFError) as error:
+        raise ValueError(f"{path} cannot be read as {suffix}: {error}") from error
+
+
+def _npy(path: Path, inside: str) -> AbstractTable:
+    return ArrayTable(two_dimensional(np.load(path, mmap_mode="r", allow_pickle=False)))
+
+
+def _zarr(path: Path, inside: str) -> AbstractTable:
+    opened = _library("zarr", path).open(str(path), mode="r")
+    return SlicedTable(_only_array(path, inside, opened, lambda group: dict(group.arrays())))
+
+
+def _hdf5(path: Path, inside: str) -> AbstractTable:
+    h5py = _library("h5py", path)
+
+    def datasets(group: Any) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        group.visititems(
+            lambda name, item: found.update({name: item}) if isinstance(item, h5py.Dataset) else None
+        )
+        return found
+
+    return SlicedTable(_only_array(path, inside, h5py.File(path, "r"), datasets))
+
+
+def _only_array(path: Path, inside: str, opened: Any, arrays: Callable[[Any], dict[str, Any]]) -> Any:
+    """Return the array with the given name, or the only one of two dimensions."""
+    if inside:
+        return two_dimensional(opened[inside])
+    if hasattr(opened, "dtype"):
+        return two_dimensional(opened)
+    found = {name: array for name, array in arrays(opened).items() if len(array.shape) == 2}
+    if len(found) != 1:
+        names = ", ".join(sorted(found)) or "none"
+        raise ValueError(
+            f"{path} holds {len(found)} data sets of two dimensions ({names}). "
+            f"Name one of them: {path}{INSIDE}NAME."
+        )
+    return two_dimensional(next(iter(found.values())))
+
+
+def _parquet(path: Path, inside: str) -> AbstractTable:
+    dataset = _library("pyarrow.dataset", path).dataset(path, format="parquet")
+    groups = [group for fragment in dataset.get_fragments() for group in fragment.split_by_row_group()]
+    sizes = [group.metadata.row_group(group.row_groups[0].id).num_rows for group in groups]
+    return ArrowTable(
+        [partial(group.to_table, use_threads=False) for group in groups], sizes, dataset.schema
+    )
+
+
+def _arrow(path: Path, inside: str) -> AbstractTable:
+    pyarrow = _library("pyarrow", path)
+    # A compressed batch is decompressed when it is asked for; another is a view of the mapped file.
+    reader = _library("pyarrow.ipc", path).open_file(pyarrow.memory_map(str(path)))
+    numbers = range(reader.num_record_batches)
+    sizes = [reader.get_batch(i).num_rows for i in numbers]
+    return ArrowTable([partial(reader.get_batch, i) for i in numbers], sizes, reader.schema)
+
+
+def arrow_table(X: Any) -> AbstractTable:
+    """Return the table of an Arrow table or record batch in memory."""
+    batches = X.to_batches() if hasattr(X, "to_batches") else [X]
+    return ArrowTable([lambda b=b: b for b in batches], [b.num_rows for b in batches], X.schema)
+
+
+OPENERS: dict[str, Callable[[Path, str], AbstractTable]] = {
+    ".npy": _npy,
+    ".zarr": _zarr,
+    ".h5": _hdf5,
+    ".hdf5": _hdf5,
+    ".parquet": _parquet,
+    ".arrow": _arrow,
+    ".feather": _arrow,
+}
+
+
+def _library(name: str, path: Path) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        package = name.partition(".")[0]
+        raise ImportError(f"{path} needs the package {package}. Install it with pip.") from error

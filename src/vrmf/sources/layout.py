@@ -1,0 +1,242 @@
+"""The layout of rows: chunks, the parts that are summed together, samples and mini-batches.
+
+A layout is decided by the shape of the data and the user's wishes alone. So two sources with the same
+layout, one in this process and one on a cluster, visit the same rows in the same blocks, and their
+sums have the same bits.
+
+>>> layout = Layout([0, 4, 8, 10])
+>>> [part.rows for part in layout.parts(None)]
+[slice(0, 4, None), slice(4, 8, None), slice(8, 10, None)]
+>>> len(layout.draw(3, 0, 5))
+3
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from vrmf.checks import one_of, whole_number
+from vrmf.terms.base import Array
+
+#: Rows of a block in double precision, twice as many in single, unless fewer make up BLOCK_BYTES.
+BLOCK_ROWS = 512
+BLOCK_BYTES = 2**25
+
+#: Few rows make this many blocks, so that threads share them, but of no fewer than LEAST_ROWS on average.
+FEW_BLOCKS = 4
+LEAST_ROWS = 128
+
+#: Chunks that a few rows for a first look come from, where rows are read by chunks.
+FEW_CHUNKS = 16
+
+#: Orders of chunks and of rows that are remembered.
+REMEMBERED = 4
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The rows at some places of a random order of all rows, which the seed decides."""
+
+    seed: int
+    first: int  #: the place where the sample begins
+    last: int  #: the place before which it ends
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Rows whose sum is formed first: a whole chunk, or chosen rows."""
+
+    rows: Any  #: a slice, or sorted row numbers
+    chunk: int | None  #: in which all of them lie, or None if they may lie anywhere
+
+    def __len__(self) -> int:
+        return self.rows.stop - self.rows.start if isinstance(self.rows, slice) else len(self.rows)
+
+
+#: All rows, those with the given sorted numbers, or a sample.
+Rows = Array | Sample | None
+
+
+class Layout:
+    """Chunks of rows, and how mini-batches and samples are drawn from them.
+
+    Parameters
+    ----------
+    bounds : sequence of int
+        Where chunks begin, and at the end the number of rows.
+    sampling : {"rows", "blocks"}
+        ``"rows"``: mini-batches and samples are uniform over all rows, without replacement.
+        ``"blocks"``: a mini-batch is uniform over the rows of ``window`` chunks; over a pass these
+        move through all chunks in a random order, so that each chunk is read once. A sample is made
+        of whole chunks. If the share ρ of the variance lies between chunks, the variance of the mean
+        over b rows is about 1 + (b/window − 1) · ρ times that of uniform rows; ρ is 0 for rows in
+        random order.
+    window : int
+        Chunks that a mini-batch comes from, with ``"blocks"``.
+    """
+
+    def __init__(self, bounds: Sequence[int] | Array, sampling: str = "rows", window: int = 2) -> None:
+        self.bounds = np.asarray(bounds, dtype=np.int64)
+        self.sizes = np.diff(self.bounds)
+        self.sampling = one_of("sampling", sampling, ("rows", "blocks"))
+        self.window = whole_number("window", window, low=1)
+        self._remembered: dict[Any, Any] = {}
+
+    @property
+    def n_samples(self) -> int:
+        """The number of rows."""
+        return int(self.bounds[-1])
+
+    @property
+    def n_chunks(self) -> int:
+        """The number of chunks."""
+        return len(self.sizes)
+
+    @property
+    def by_blocks(self) -> bool:
+        """Whether mini-batches come from a few chunks each."""
+        return self.sampling == "blocks"
+
+    # Parts -------------------------------------------------------------------------------------
+
+    def parts(self, rows: Rows) -> list[Part]:
+        """Return the parts that make up some rows, in the order of the data."""
+        if rows is None:
+            return [self.whole(chunk) for chunk in range(self.n_chunks)]
+        if isinstance(rows, Sample):
+            if self.by_blocks:
+                return [self.whole(int(chunk)) for chunk in np.sort(self._sampled_chunks(rows))]
+            rows = self._sampled_rows(rows)
+        if not self.by_blocks:
+            return [Part(rows, None)]
+        chunks = np.searchsorted(self.bounds, rows, side="right") - 1
+        edges = np.flatnonzero(np.diff(chunks, prepend=-1, append=-1))
+        return [Part(rows[i:j], int(chunks[i])) for i, j in pairwise(edges)]
+
+    def whole(self, chunk: int) -> Part:
+        """Return the part that a chunk makes."""
+        return Part(slice(int(self.bounds[chunk]), int(self.bounds[chunk + 1])), chunk)
+
+    # Samples and mini-batches ------------------------------------------------------------------
+
+    def sample(self, count: int, seed: int) -> Sample | None:
+        """Return a sample of about ``count`` rows, or None for all if they are more than half.
+
+        Larger samples contain the smaller ones of the same seed.
+        """
+        if self.by_blocks:
+            chunks = self._sampled_chunks(Sample(seed, 0, count))
+            count = int(np.sum(self.sizes[chunks]))
+        return None if 2 * count > self.n_samples else Sample(seed, 0, count)
+
+    def draw(self, size: int, *key: int, sample: Sample | None = None) -> Array:
+        """Draw the sorted row numbers of a mini-batch; the key (seed, step, …) decides.
+
+        They come from the rows of the sample, if there is one.
+        """
+        rng = np.random.default_rng(key)
+        if not self.by_blocks:
+            among = None if sample is None else self._sampled_rows(sample)
+            count = self.n_samples if among is None else len(among)
+            chosen = np.sort(rng.choice(count, size, replace=False, shuffle=False))
+            return chosen if among is None else among[chosen]
+        active = np.sort(self.active_chunks(size, key[0], key[1], sample)[0])
+        ends = np.cumsum(self.sizes[active])
+        chosen = np.sort(rng.choice(int(ends[-1]), size, replace=False, shuffle=False))
+        place = np.searchsorted(ends, chosen, side="right")
+        return chosen - (ends - self.sizes[active])[place] + self.bounds[active][place]
+
+    def active_chunks(
+        self, size: int, seed: int, step: int, sample: Sample | None
+    ) -> tuple[Array, int | None]:
+        """Return the chunks that the mini-batch of a step comes from, and the one that comes next.
+
+        ``window`` pointers stand at equal distances in a random order of all chunks and move on as
+        rows are drawn; after a pass each has come to where the next began.
+        """
+        total = self._count(sample)
+        drawn = step * size
+        order, ends = self._chunk_order(seed, drawn // total, sample)
+        places = [(s * total + drawn % total) // self.window for s in range(self.window)]
+        pointers = np.searchsorted(ends, places, side="right")
+        following = int(pointers[np.argmin(ends[pointers] - places)]) + 1
+        active = np.unique(pointers)
+        while np.sum(self.sizes[order[active]]) < size:
+            active = np.unique(np.concatenate([active, (active + 1) % len(order)]))
+        return order[active], int(order[following]) if following < len(order) else None
+
+    def spread(self, count: int) -> Array:
+        """Return the numbers of about ``count`` rows for a first look, evenly spread over the data."""
+        count = min(count, self.n_samples)
+        if not self.by_blocks or self.n_chunks <= FEW_CHUNKS:
+            return np.linspace(0, self.n_samples - 1, count).astype(np.int64)
+        chunks = np.linspace(0, self.n_chunks - 1, FEW_CHUNKS).astype(np.int64)
+        each = [
+            np.linspace(self.bounds[c], self.bounds[c + 1] - 1, min(-(-count // FEW_CHUNKS), self.sizes[c]))
+            for c in chunks
+        ]
+        return np.concatenate(each).astype(np.int64)
+
+    def choose(self, rng: np.random.Generator, count: int) -> Array:
+        """Return the sorted numbers of ``count`` random rows, of a few random chunks by blocks."""
+        count = min(count, self.n_samples)
+        if not self.by_blocks:
+            return np.sort(rng.choice(self.n_samples, count, replace=False))
+        order = rng.permutation(self.n_chunks)
+        enough = int(np.searchsorted(np.cumsum(self.sizes[order]), count)) + 1
+        chunks = np.sort(order[: max(enough, FEW_CHUNKS)])
+        ends = np.cumsum(self.sizes[chunks])
+        chosen = np.sort(rng.choice(int(ends[-1]), count, replace=False))
+        place = np.searchsorted(ends, chosen, side="right")
+        return chosen - (ends - self.sizes[chunks])[place] + self.bounds[chunks][place]
+
+    # Random orders -----------------------------------------------------------------------------
+
+    def _sampled_rows(self, sample: Sample) -> Array:
+        def compute() -> Array:
+            order = np.random.default_rng([sample.seed, 0, 3]).permutation(self.n_samples)
+            return np.sort(order[sample.first : sample.last])
+
+        rows: Array = self._once(sample, compute)
+        return rows
+
+    def _sampled_chunks(self, sample: Sample) -> Array:
+        """Return the chunks that begin inside of a sample, in the sample's order."""
+        order = np.random.default_rng([sample.seed, 0, 3]).permutation(self.n_chunks)
+        begins = np.cumsum(self.sizes[order]) - self.sizes[order]
+        return order[(sample.first <= begins) & (begins < sample.last)]
+
+    def _count(self, sample: Sample | None) -> int:
+        return self.n_samples if sample is None else sample.last - sample.first
+
+    def _chunk_order(self, seed: int, turn: int, sample: Sample | None) -> tuple[Array, Array]:
+        """Return the order of chunks in a pass, and where each of them ends in it."""
+
+        def compute() -> tuple[Array, Array]:
+            chunks = np.arange(self.n_chunks) if sample is None else self._sampled_chunks(sample)
+            order = np.random.default_rng([seed, turn, 4]).permutation(chunks)
+            return order, np.cumsum(self.sizes[order])
+
+        known: tuple[Array, Array] = self._once((seed, turn, sample), compute)
+        return known
+
+    def _once(self, key: Any, compute: Any) -> Any:
+        if key not in self._remembered:
+            while len(self._remembered) >= REMEMBERED:
+                self._remembered.pop(next(iter(self._remembered)))
+            self._remembered[key] = compute()
+        return self._remembered[key]
+
+
+def block_slices(count: int, n_features: int, dtype: np.dtype[Any]) -> list[slice]:
+    """Cut so many rows into blocks, by their number and size alone."""
+    row_bytes = max(1, n_features * dtype.itemsize)
+    largest = int(np.clip(BLOCK_BYTES // row_bytes, 32, BLOCK_ROWS * 8 // dtype.itemsize))
+    few = min(FEW_BLOCKS, -(-count // LEAST_ROWS)) or 1
+    size = min(largest, -(-count // few)) or 1
+    return [slice(i, min(i + size, count)) for i in range(0, count, size)]

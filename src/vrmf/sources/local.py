@@ -1,0 +1,201 @@
+"""Rows that this process reads: from memory, or chunk by chunk from files.
+
+Blocks are cut by the shape of the data alone, BLAS runs on one thread inside a block, and results
+come back in the order of the blocks: bits do not depend on the number of threads. While a chunk is
+worked on, the next one is read by a thread of its own.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from vrmf.sources.base import AbstractSource, CodeFunction, Reading, RowCheck, added_up
+from vrmf.sources.layout import Layout, Part, Rows, Sample, block_slices
+from vrmf.sources.tables import AbstractTable, as_table
+from vrmf.sources.threads import single_threaded_blas, thread_count
+from vrmf.terms.base import Array
+
+T = TypeVar("T")
+
+
+class LocalSource(AbstractSource):
+    """Rows of a table, optionally shifted by a mean.
+
+    Parameters
+    ----------
+    X : AbstractTable, or whatever :func:`~vrmf.sources.tables.as_table` takes
+    n_jobs : int or None
+        Threads; None or -1 takes all cores that this process may use.
+    mean : array of shape (d,), or None
+        Subtracted from each block when it is read, so that no centred copy is made.
+    check : RowCheck or None
+        What each block must satisfy when it is read.
+    chunk_rows : int or None
+        Rows of a chunk. None is everything for what is in memory, else about 32 MB, in whole chunks
+        of the file if it has such.
+    sampling : {"auto", "rows", "blocks"}
+        How mini-batches are drawn, see :class:`~vrmf.sources.layout.Layout`. ``"auto"`` is by rows in
+        memory and from mapped arrays up to 1 GiB, else by blocks.
+    window : int
+        Chunks that a mini-batch comes from, by blocks.
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        n_jobs: int | None = None,
+        mean: Array | None = None,
+        *,
+        check: RowCheck | None = None,
+        chunk_rows: int | None = None,
+        sampling: str = "auto",
+        window: int = 2,
+    ) -> None:
+        self.table: AbstractTable = as_table(X)
+        self.n_features = self.table.shape[1]
+        self.reading = Reading(self.table.dtype, mean, check)
+        if sampling == "auto":
+            sampling = "rows" if self.table.cheap_rows else "blocks"
+        elif sampling == "rows" and type(self.table).take is AbstractTable.take:
+            raise ValueError('`sampling` is "rows", but these data are read by chunks. Use "blocks".')
+        self.layout = Layout(self.table.bounds(chunk_rows), sampling, window)
+        self.n_threads = thread_count(n_jobs)
+        self._chunks: dict[int, Future[Array]] = {}  #: that are read or being read, oldest first
+
+    def map(self, function: Callable[[Array], T], rows: Rows = None) -> Iterator[T]:
+        for results in self._results(lambda X, where: function(X), rows):
+            yield from results
+
+    def reduce(self, function: Callable[[Array], T], rows: Rows = None) -> T:
+        return added_up(map(added_up, self._results(lambda X, where: function(X), rows)))
+
+    def reduce_codes(
+        self, function: CodeFunction[T], rows: Rows = None, *, start: Any = None, keep: Any = None
+    ) -> T:
+        def work(X: Array, where: Any) -> T:
+            result, H = function(X, None if start is None else start[where])
+            if keep is not None:
+                keep[where] = H
+            return result
+
+        return added_up(map(added_up, self._results(work, rows)))
+
+    def room_for_codes(self, n_components: int, name: int, folder: Path | None = None) -> Array:
+        shape = (self.n_samples, n_components)
+        if folder is None:
+            return np.empty(shape, dtype=self.dtype)
+        # The file has no name: it is gone when the last view of it is.
+        with tempfile.TemporaryFile(prefix="vrmf-codes-", dir=folder) as file:
+            return np.memmap(file, dtype=self.dtype, mode="w+", shape=shape)
+
+    def draw(self, size: int, *key: int, sample: Sample | None = None) -> Array:
+        if self.layout.by_blocks and not self.table.in_memory:
+            following = self.layout.active_chunks(size, key[0], key[1], sample)[1]
+            if following is not None:
+                self._ahead = following
+        return super().draw(size, *key, sample=sample)
+
+    # Blocks ------------------------------------------------------------------------------------
+
+    def _results(self, work: Callable[[Array, Any], T], rows: Rows) -> Iterator[list[T]]:
+        """Yield the results for the blocks of each part."""
+        parts = self.layout.parts(rows)
+        streams = isinstance(rows, Sample | None) and not self.table.in_memory and self.layout.n_chunks > 1
+        groups = [[part] for part in parts] if streams and parts[0].chunk is not None else [parts]
+        with single_threaded_blas():
+            for number, group in enumerate(groups):
+                following = groups[number + 1] if number + 1 < len(groups) else []
+                readers = self._readers(group, following)
+                blocks = [
+                    (part, reader, block)
+                    for part, reader in zip(group, readers, strict=True)
+                    for block in block_slices(len(part), self.n_features, self.dtype)
+                ]
+                results = self._each(work, blocks)
+                for part in group:
+                    yield [next(results) for block in blocks if block[0] is part]
+        if streams:
+            self._chunks.clear()
+
+    def _each(self, work: Callable[[Array, Any], T], blocks: list[Any]) -> Iterator[T]:
+        def one(block: tuple[Part, Callable[[slice], Array], slice]) -> T:
+            part, read, where = block
+            numbers = shifted(where, part.rows) if isinstance(part.rows, slice) else part.rows[where]
+            return work(self.reading(read(where), numbers), numbers)
+
+        if self.n_threads == 1 or len(blocks) == 1:
+            return map(one, blocks)
+        return self._pool.map(one, blocks)
+
+    def _readers(self, group: list[Part], following: list[Part]) -> list[Callable[[slice], Array]]:
+        """Return, for each part, what reads a block of it."""
+        if self.table.in_memory or group[0].chunk is None:
+            return [lambda where, part=part: self._direct(part, where) for part in group]  # type: ignore[misc]
+        wanted, ahead = (
+            [part.chunk for part in some if part.chunk is not None] for some in (group, following)
+        )
+        if not ahead and self._ahead is not None:
+            ahead = [self._ahead]
+        loaded = self._load(wanted, ahead)
+        return [
+            lambda where, X=X, part=part: within(X, part, self.layout, where)  # type: ignore[misc]
+            for X, part in zip(loaded, group, strict=True)
+        ]
+
+    def _direct(self, part: Part, where: slice) -> Array:
+        if isinstance(part.rows, slice):
+            rows = shifted(where, part.rows)
+            return self.table.read(rows.start, rows.stop)
+        return self.table.take(part.rows[where])
+
+    # Reading ahead -----------------------------------------------------------------------------
+
+    #: The chunk that mini-batches need next, by blocks.
+    _ahead: int | None = None
+
+    def _load(self, wanted: list[int], ahead: list[int]) -> list[Array]:
+        """Return the chunks that are wanted, and have the one that comes next read meanwhile.
+
+        No others are kept, so that there are never more than the window and one.
+        """
+        for chunk in [chunk for chunk in self._chunks if chunk not in (*wanted, *ahead[:1])]:
+            del self._chunks[chunk]
+        for chunk in wanted:
+            self._read_chunk(chunk)
+        loaded = [self._chunks[chunk].result() for chunk in wanted]
+        if ahead:
+            self._read_chunk(ahead[0])
+        return loaded
+
+    def _read_chunk(self, chunk: int) -> None:
+        if chunk not in self._chunks:
+            start, stop = (int(bound) for bound in self.layout.bounds[chunk : chunk + 2])
+            self._chunks[chunk] = self._reader.submit(self.table.read, start, stop)
+
+    @cached_property
+    def _pool(self) -> ThreadPoolExecutor:
+        return ThreadPoolExecutor(self.n_threads, thread_name_prefix="vrmf")
+
+    @cached_property
+    def _reader(self) -> ThreadPoolExecutor:
+        return ThreadPoolExecutor(1, thread_name_prefix="vrmf-reader")
+
+
+def shifted(where: slice, rows: slice) -> slice:
+    """Return a slice inside of other rows as a slice of all."""
+    return slice(rows.start + where.start, rows.start + where.stop)
+
+
+def within(X: Array, part: Part, layout: Layout, where: slice) -> Array:
+    """Return a block of a part from its chunk X."""
+    if isinstance(part.rows, slice):
+        return X[where]
+    assert part.chunk is not None
+    return X[part.rows[where] - layout.bounds[part.chunk]]

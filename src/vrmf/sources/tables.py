@@ -1,0 +1,248 @@
+"""Tables: one way to read rows from arrays, sparse matrices, data frames and files.
+
+A table reads consecutive rows as a dense array of floats, a chunk at a time; it never reads all of
+them. ``as_table`` finds the table for what a user has.
+
+>>> import numpy as np, scipy.sparse
+>>> table = as_table(scipy.sparse.csr_array(np.eye(4)))
+>>> table.read(1, 3)
+array([[0., 1., 0., 0.],
+       [0., 0., 1., 0.]])
+"""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from vrmf.terms.base import Array
+
+#: Bytes of a chunk that is read at once, unless the file has chunks of its own that are larger.
+CHUNK_BYTES = 2**25
+
+#: A memory-mapped array up to this size is read by rows: it fits into the cache of any system.
+ROWS_BYTES = 2**30
+
+
+class AbstractTable(ABC):
+    """Rows that can be read.
+
+    ``in_memory`` says that any rows can be read at once and by several threads; ``cheap_rows`` that
+    single rows cost about what they weigh, so that mini-batches may be uniform.
+    """
+
+    shape: tuple[int, int]
+    dtype: np.dtype[Any]  #: of the rows that are read: float32 if they are stored so, else float64
+    in_memory: bool = False
+    cheap_rows: bool = False
+
+    @abstractmethod
+    def read(self, start: int, stop: int) -> Array:
+        """Return the rows from ``start`` up to ``stop``, dense."""
+
+    def take(self, rows: Array) -> Array:
+        """Return the rows with the given numbers, where rows are cheap."""
+        raise NotImplementedError(f"{type(self).__name__} is read by chunks.")
+
+    def bounds(self, chunk_rows: int | None) -> Array:
+        """Return where chunks begin and the last one ends."""
+        n = self.shape[0]
+        step = chunk_rows or rows_per_chunk(self.shape[1], self.dtype)
+        return np.append(np.arange(0, n, step), n)
+
+
+class ArrayTable(AbstractTable):
+    """An array in memory, in one chunk, or mapped from a file."""
+
+    def __init__(self, X: Any) -> None:
+        self.X, self.shape, self.dtype = X, X.shape, float_type(X.dtype)
+        self.in_memory = not is_mapped(X)
+        self.cheap_rows = self.in_memory or X.nbytes <= ROWS_BYTES
+
+    def read(self, start: int, stop: int) -> Array:
+        # A plain array of the mapped rows: it is private memory, read when it is asked for.
+        return self.X[start:stop] if self.in_memory else np.array(self.X[start:stop], dtype=self.dtype)
+
+    def take(self, rows: Array) -> Array:
+        return np.asarray(self.X[rows])
+
+    def bounds(self, chunk_rows: int | None) -> Array:
+        if self.in_memory and chunk_rows is None:
+            return np.array([0, self.shape[0]])
+        return super().bounds(chunk_rows)
+
+
+class SparseTable(AbstractTable):
+    """A sparse matrix in CSR form, of which a block of rows at a time is made dense."""
+
+    in_memory = True
+    cheap_rows = True
+
+    def __init__(self, X: Any) -> None:
+        self.X, self.shape, self.dtype = X, X.shape, float_type(X.dtype)
+
+    def read(self, start: int, stop: int) -> Array:
+        return self.X[start:stop].toarray()
+
+    def take(self, rows: Array) -> Array:
+        return self.X[rows].toarray()
+
+    def bounds(self, chunk_rows: int | None) -> Array:
+        return np.array([0, self.shape[0]]) if chunk_rows is None else super().bounds(chunk_rows)
+
+
+class FrameTable(AbstractTable):
+    """A pandas data frame of numbers; a block of rows at a time is made an array."""
+
+    in_memory = True
+    cheap_rows = True
+
+    def __init__(self, X: Any) -> None:
+        self.X, self.shape = X, X.shape
+        self.dtype = common_float_type(
+            {name: getattr(kind, "numpy_dtype", kind) for name, kind in X.dtypes.items()}
+        )
+
+    def read(self, start: int, stop: int) -> Array:
+        return self.X.iloc[start:stop].to_numpy(dtype=self.dtype)
+
+    def take(self, rows: Array) -> Array:
+        return self.X.iloc[rows].to_numpy(dtype=self.dtype)
+
+    def bounds(self, chunk_rows: int | None) -> Array:
+        return np.array([0, self.shape[0]]) if chunk_rows is None else super().bounds(chunk_rows)
+
+
+class SlicedTable(AbstractTable):
+    """Anything with ``shape``, ``dtype`` and slices of rows: zarr arrays, h5py data sets, dask arrays.
+
+    Chunks are whole numbers of the chunks in which it is stored, so that none is read twice in a pass.
+    """
+
+    def __init__(self, X: Any) -> None:
+        self.X, self.shape, self.dtype = X, tuple(X.shape), float_type(X.dtype)
+
+    def read(self, start: int, stop: int) -> Array:
+        return np.asarray(self.X[start:stop], dtype=self.dtype)
+
+    def bounds(self, chunk_rows: int | None) -> Array:
+        stored = getattr(self.X, "shards", None) or getattr(self.X, "chunks", None)
+        if chunk_rows is None and stored:
+            wanted = rows_per_chunk(self.shape[1], self.dtype)
+            chunk_rows = stored[0] * max(1, wanted // stored[0])
+        return super().bounds(chunk_rows)
+
+
+class DaskTable(AbstractTable):
+    """A dask array whose chunks are computed in this process, by whichever scheduler dask is set to."""
+
+    def __init__(self, X: Any) -> None:
+        self.X, self.shape, self.dtype = X, X.shape, float_type(X.dtype)
+
+    def read(self, start: int, stop: int) -> Array:
+        return np.asarray(self.X[start:stop].compute(), dtype=self.dtype)
+
+    def bounds(self, chunk_rows: int | None) -> Array:
+        if chunk_rows is not None:
+            return super().bounds(chunk_rows)
+        return np.cumsum([0, *self.X.chunks[0]])
+
+
+class ArrowTable(AbstractTable):
+    """Record batches of Arrow: a table in memory, an Arrow (Feather) file, or Parquet's row groups.
+
+    ``pieces`` are functions that return consecutive record batches or tables, with their numbers of
+    rows; a chunk is a whole number of pieces.
+    """
+
+    def __init__(self, pieces: list[Any], sizes: list[int], schema: Any) -> None:
+        self.pieces, self.starts = pieces, np.cumsum([0, *sizes])
+        self.dtype = common_float_type({field.name: field.type.to_pandas_dtype() for field in schema})
+        self.shape = (int(self.starts[-1]), len(schema))
+
+    def read(self, start: int, stop: int) -> Array:
+        X = np.empty((stop - start, self.shape[1]), dtype=self.dtype)
+        first = int(np.searchsorted(self.starts, start, side="right")) - 1
+        for i in range(first, int(np.searchsorted(self.starts, stop))):
+            low, high = max(start, self.starts[i]), min(stop, self.starts[i + 1])
+            piece = self.pieces[i]().slice(low - self.starts[i], high - low)
+            for column, values in enumerate(piece.columns):
+                X[low - start : high - start, column] = values.to_numpy(zero_copy_only=False)
+        return X
+
+    def bounds(self, chunk_rows: int | None) -> Array:
+        if chunk_rows is not None:
+            return super().bounds(chunk_rows)
+        wanted = rows_per_chunk(self.shape[1], self.dtype)
+        bounds = [0]
+        for end, beyond in zip(self.starts[1:], [*self.starts[2:], np.inf], strict=True):
+            if beyond - bounds[-1] > wanted:
+                bounds.append(int(end))
+        return np.array(bounds if bounds[-1] == self.shape[0] else [*bounds, self.shape[0]])
+
+
+def as_table(X: Any) -> AbstractTable:
+    """Return the table for an array, a sparse matrix, a data frame, a data set, or the path of a file."""
+    if isinstance(X, AbstractTable):
+        return X
+    if isinstance(X, str | os.PathLike):
+        from vrmf.sources.files import open_table
+
+        return open_table(Path(X))
+    if scipy.sparse.issparse(X):
+        return SparseTable(two_dimensional(X).tocsr())
+    library = type(X).__module__.partition(".")[0]
+    if library == "xarray":
+        return as_table(X.data)
+    if library == "pandas":
+        return FrameTable(X)
+    if library == "pyarrow":
+        from vrmf.sources.files import arrow_table
+
+        return arrow_table(X)
+    if library == "dask":
+        return DaskTable(two_dimensional(X))
+    if library in ("zarr", "h5py"):
+        return SlicedTable(two_dimensional(X))
+    return ArrayTable(two_dimensional(np.asanyarray(X)))
+
+
+def two_dimensional(X: Any) -> Any:
+    """Return X, or raise if it does not have rows and columns of numbers."""
+    if len(X.shape) != 2:
+        raise ValueError(f"The data have the shape {tuple(X.shape)}. Use rows and features.")
+    if np.dtype(X.dtype).kind not in "fiub":
+        raise ValueError(f"The data are of dtype {X.dtype}. Use real numbers.")
+    return X
+
+
+def float_type(dtype: Any) -> np.dtype[Any]:
+    """Return the precision in which numbers of a dtype are worked on."""
+    return np.dtype(np.float32 if dtype == np.float32 else np.float64)
+
+
+def common_float_type(columns: dict[str, Any]) -> np.dtype[Any]:
+    """Return the precision for columns of the given dtypes, or raise if one does not hold numbers."""
+    for name, kind in columns.items():
+        if not (isinstance(kind, np.dtype | type) and np.dtype(kind).kind in "fiub"):
+            raise ValueError(f"The column {name!r} is of type {kind}. Use columns of real numbers.")
+    return float_type(np.result_type(*columns.values()) if columns else np.float64)
+
+
+def rows_per_chunk(n_features: int, dtype: np.dtype[Any]) -> int:
+    """Return how many rows make a chunk of CHUNK_BYTES."""
+    return max(1, CHUNK_BYTES // max(1, n_features * dtype.itemsize))
+
+
+def is_mapped(X: Any) -> bool:
+    """Whether an array, or what it is a view of, is mapped from a file."""
+    while isinstance(X, np.ndarray):
+        if isinstance(X, np.memmap):
+            return True
+        X = X.base
+    return False

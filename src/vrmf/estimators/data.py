@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -39,7 +40,7 @@ def rows_for(
             validate_data(estimator, X, reset=reset, skip_check_array=True)
         table = as_table(X)
         _check_width(estimator, *table.shape, reset)
-        source = cluster_source(X, table, check) or as_source(table, n_jobs, check=check)
+        source = cluster_source(X, check) or as_source(table, n_jobs, check=check)
     else:
         X = validate_data(estimator, X, reset=reset, dtype=[np.float64, np.float32], accept_sparse="csr")
         _check_sign(X, check)
@@ -57,9 +58,20 @@ def read_in_pieces(X: Any) -> bool:
     return library in ("zarr", "h5py", "dask", "xarray", "pyarrow")
 
 
-def cluster_source(X: Any, table: AbstractTable, check: RowCheck) -> AbstractSource | None:
+def cluster_source(X: Any, check: RowCheck) -> AbstractSource | None:
     """Return the source of a dask array on the cluster that this process is a client of, if any."""
-    return None
+    lazy = lazy_part(X)
+    if lazy is None or "distributed" not in sys.modules:
+        return None
+    import distributed
+
+    try:
+        client = distributed.default_client()
+    except ValueError:  # no client was made, so dask is to use threads
+        return None
+    from vrmf.sources.cluster import ClusterSource
+
+    return ClusterSource(lazy, client, check=check)
 
 
 def lazy_part(X: Any) -> Any:

@@ -132,6 +132,9 @@ class AbstractSource(ABC):
         The name tells rooms of one run apart.
         """
 
+    def release(self) -> None:  # noqa: B027 - most have nothing to give back
+        """Give back what was kept between calls: chunks that were read, codes on workers."""
+
     def draw(self, size: int, *key: int, sample: Sample | None = None) -> Array:
         """Draw the sorted row numbers of a mini-batch (see :class:`~vrmf.sources.layout.Layout`)."""
         return self.layout.draw(size, *key, sample=sample)

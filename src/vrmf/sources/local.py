@@ -102,6 +102,9 @@ class LocalSource(AbstractSource):
                 self._ahead = following
         return super().draw(size, *key, sample=sample)
 
+    def release(self) -> None:
+        self._chunks.clear()
+
     # Blocks ------------------------------------------------------------------------------------
 
     def _results(self, work: Callable[[Array, Any], T], rows: Rows) -> Iterator[list[T]]:

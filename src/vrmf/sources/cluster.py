@@ -1,0 +1,255 @@
+"""Rows on a Dask cluster: chunks stay on the workers, dictionaries go out, sums come back.
+
+A pass is one task for each chunk, which Dask schedules, balances and repeats if a worker dies. A
+mini-batch is drawn from a few chunks (see :class:`~vrmf.sources.layout.Layout`) and worked on where
+these are, by one call to their workers past the queue of tasks: a step is one round trip, and no rows
+move. Parts, blocks and the order of sums are those of a :class:`~vrmf.sources.local.LocalSource` with
+the same layout, so that results have the same bits, whatever the number of workers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any, TypeVar
+
+import cloudpickle
+import dask
+import distributed
+import numpy as np
+from distributed.comm import CommClosedError
+
+from vrmf.sources.base import AbstractSource, CodeFunction, Reading, RowCheck, added_up
+from vrmf.sources.layout import Layout, Part, Rows, Sample
+from vrmf.sources.tables import float_type, two_dimensional
+from vrmf.sources.worker import Job, Place, WorkerCodes, forget, run_part, run_parts
+from vrmf.terms.base import Array
+
+T = TypeVar("T")
+
+#: Chunks that a mini-batch comes from: enough for some workers to share it.
+WINDOW = 8
+
+#: Results that are fetched together.
+FETCHED = 64
+
+#: Seconds without a worker, or without an answer from one, after which a fit gives up.
+PATIENCE = 60.0
+
+#: What a call to a worker raises when that worker is gone.
+_LOST = (CommClosedError, concurrent.futures.CancelledError, asyncio.CancelledError, OSError)
+
+#: What Dask raises when the cluster, not our work, is at fault.
+_FAULTS = (
+    distributed.KilledWorker,
+    CommClosedError,
+    concurrent.futures.CancelledError,
+    asyncio.CancelledError,
+    TimeoutError,
+)
+
+_ADVICE = (
+    " Nothing is lost up to the last step: with `checkpoint` set, the same fit on a sound cluster goes on "
+    "from there."
+)
+
+
+class ClusterError(RuntimeError):
+    """The cluster failed in a way that Dask could not mend."""
+
+
+class ClusterSource(AbstractSource):
+    """Rows of a dask array on the workers of a cluster.
+
+    Parameters
+    ----------
+    X : dask array of shape (n, d)
+        Chunks of a lazy array are computed anew in each pass; ``X.persist()`` keeps them in the memory
+        of the workers.
+    client : distributed.Client or None
+        None takes the one that was made last.
+    mean, check
+        As for :class:`~vrmf.sources.local.LocalSource`.
+    window : int
+        Chunks that a mini-batch comes from.
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        client: distributed.Client | None = None,
+        mean: Array | None = None,
+        *,
+        check: RowCheck | None = None,
+        window: int = WINDOW,
+    ) -> None:
+        X = two_dimensional(X)
+        X = X if len(X.chunks[1]) == 1 else X.rechunk({1: -1})
+        self.client = client or distributed.default_client()
+        self.n_features = X.shape[1]
+        self.reading = Reading(float_type(X.dtype), mean, check)
+        self.layout = Layout(np.cumsum([0, *X.chunks[0]]), "blocks", window)
+        self.run = uuid.uuid4().hex
+        self._delayed = list(X.to_delayed().ravel())
+        self._active: dict[int, distributed.Future] = {}  #: chunks that mini-batches come from
+        self._homes: dict[int, str] = {}  #: the workers where these are
+        self._codes_at: dict[int, str] = {}  #: the workers that keep the newest codes of chunks
+
+    def map(self, function: Callable[[Array], T], rows: Rows = None) -> Iterator[T]:
+        for results in self._results(Job(self.reading, function, summed=False), rows):
+            yield from results
+
+    def reduce(self, function: Callable[[Array], T], rows: Rows = None) -> T:
+        return added_up(self._results(Job(self.reading, function), rows))
+
+    def reduce_codes(
+        self, function: CodeFunction[T], rows: Rows = None, *, start: Any = None, keep: Any = None
+    ) -> T:
+        job = Job(self.reading, function, with_codes=True, start=start, keep=keep)
+        return added_up(self._results(job, rows))
+
+    def room_for_codes(self, n_components: int, name: int, folder: Path | None = None) -> WorkerCodes:
+        """Return a name for codes in the memory of the workers; a folder is not used."""
+        return WorkerCodes(self.run, name)
+
+    def draw(self, size: int, *key: int, sample: Sample | None = None) -> Array:
+        active, following = self.layout.active_chunks(size, key[0], key[1], sample)
+        wanted = [*active.tolist(), *([] if following is None else [following])]
+        # Chunks of a lazy array are computed once for all mini-batches that need them.
+        self._active = {c: self._active.get(c) or self.client.compute(self._delayed[c]) for c in wanted}
+        self._homes = {c: home for c, home in self._homes.items() if c in self._active}
+        return super().draw(size, *key, sample=sample)
+
+    def release(self) -> None:
+        self._active, self._homes, self._codes_at = {}, {}, {}
+        if self.client.status == "running":
+            self.client.run(forget, self.run, on_error="ignore")
+
+    def _results(self, job: Job, rows: Rows) -> Iterator[Any]:
+        """Yield the result for each part, in order."""
+        parts = [self._place(part) for part in self.layout.parts(rows)]
+        blob = cloudpickle.dumps(job)
+        try:
+            if not isinstance(rows, Sample | None) and all(part.chunk in self._active for part in parts):
+                yield from self._called(blob, parts)
+            else:
+                yield from self._scheduled(blob, parts, job)
+        except _FAULTS as error:
+            raise ClusterError(_told(error)) from error
+
+    def _place(self, part: Part) -> Place:
+        assert part.chunk is not None
+        first = int(self.layout.bounds[part.chunk])
+        return Place(part.chunk, first, None if isinstance(part.rows, slice) else part.rows - first)
+
+    # A pass: tasks -----------------------------------------------------------------------------
+
+    def _scheduled(self, blob: bytes, parts: list[Place], job: Job) -> Iterator[Any]:
+        """Yield the results of one task for each part."""
+        # The job is one node of the graph, which workers hand on to each other.
+        shared = dask.delayed(bytes, pure=False)(blob)
+        tasks = []
+        for part in parts:
+            with self._near_codes(part.chunk, job):
+                tasks.append(dask.delayed(run_part, pure=False)(self._delayed[part.chunk], shared, part))
+        futures = self.client.compute(tasks, optimize_graph=False)
+        for i in range(0, len(futures), FETCHED):
+            self._wait(futures[i : i + FETCHED])
+            for part, (result, worker) in zip(parts[i:], self.client.gather(futures[i : i + FETCHED])):  # noqa: B905
+                if job.keep is not None:
+                    self._codes_at[part.chunk] = worker
+                yield result
+            futures[i : i + FETCHED] = [None] * len(futures[i : i + FETCHED])  # the workers may forget them
+
+    def _near_codes(self, chunk: int, job: Job) -> Any:
+        """Return a context for the task of a chunk, which asks for the worker that keeps its codes."""
+        if job.start is None or chunk not in self._codes_at:
+            return nullcontext()
+        return dask.annotate(workers=[self._codes_at[chunk]], allow_other_workers=True)
+
+    def _wait(self, futures: list[distributed.Future]) -> None:
+        """Wait for futures, but not for ever if there are no workers."""
+        patience = _Patience("The cluster has had no workers")
+        while True:
+            try:
+                distributed.wait(futures, timeout=5)
+                return
+            except TimeoutError:
+                if self.client.status != "running":
+                    raise ClusterError("The connection to the scheduler is lost." + _ADVICE) from None
+                patience.spend(bool(self.client.nthreads()))
+
+    # A mini-batch: a call ----------------------------------------------------------------------
+
+    def _called(self, blob: bytes, parts: list[Place]) -> list[Any]:
+        """Return the results that the workers give when they are called."""
+        patience = _Patience("Workers that hold the rows of a mini-batch have not answered")
+        while True:
+            plan: dict[str, list[tuple[Any, Place]]] = {}
+            homes = self._find([part.chunk for part in parts])
+            for part in parts:
+                plan.setdefault(homes[part.chunk], []).append((self._active[part.chunk].key, part))
+            answers = self.client.run(run_parts, blob, plan, workers=list(plan), on_error="return")
+            results: dict[int, Any] = {}
+            for answer in answers.values():
+                if isinstance(answer, dict):
+                    results.update(answer)
+                elif not isinstance(answer, _LOST):
+                    raise answer
+            if len(results) == len(parts):
+                return [results[part.chunk] for part in parts]
+            # A worker is gone, or a chunk has moved: Dask computes it anew, and tells where.
+            self._homes = {}
+            patience.spend(False)
+
+    def _find(self, chunks: list[int]) -> dict[int, str]:
+        """Return at which workers the active chunks are, if possible those that keep their codes."""
+        patience = _Patience("Chunks of a mini-batch have been on no worker")
+        while unknown := [chunk for chunk in chunks if chunk not in self._homes]:
+            futures = [self._active[chunk] for chunk in unknown]
+            self._wait(futures)
+            for future in futures:
+                if future.status in ("error", "cancelled"):
+                    future.result()  # raises what went wrong
+            holders = self.client.who_has(futures)
+            for chunk, future in zip(unknown, futures, strict=True):
+                workers = sorted(holders.get(future.key, ()))
+                if workers:
+                    keeper = self._codes_at.get(chunk, "")
+                    self._homes[chunk] = keeper if keeper in workers else workers[0]
+            patience.spend(all(chunk in self._homes for chunk in chunks))
+        return self._homes
+
+
+class _Patience:
+    """Raises after PATIENCE seconds in which nothing was well."""
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+        self.since: float | None = None
+
+    def spend(self, is_well: bool) -> None:
+        now = time.monotonic()
+        if is_well or self.since is None:
+            self.since = None if is_well else now
+        elif now - self.since > PATIENCE:
+            raise ClusterError(f"{self.what} for {PATIENCE:g} seconds." + _ADVICE)
+        if not is_well:
+            time.sleep(0.1)
+
+
+def _told(error: BaseException) -> str:
+    """Return what happened to the cluster, in words."""
+    if isinstance(error, distributed.KilledWorker):
+        return (
+            "Workers died again and again over the same chunk. If they ran out of memory, use smaller "
+            f"chunks or workers with more.{_ADVICE} (Dask says: {error})"
+        )
+    return (
+        f"The cluster is gone or has lost data that it cannot compute anew.{_ADVICE} (Dask says: {error!r})"
+    )

@@ -1,0 +1,116 @@
+"""What a worker of a cluster does with its chunks."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import pickle
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import distributed
+import numpy as np
+
+from vrmf.sources.base import Reading, added_up
+from vrmf.sources.layout import block_slices
+from vrmf.sources.threads import single_threaded_blas
+from vrmf.terms.base import Array
+
+
+@dataclass(frozen=True)
+class WorkerCodes:
+    """The name of codes that workers keep beside their chunks."""
+
+    run: str
+    name: int
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """What is to be done with each part of a pass or of a mini-batch."""
+
+    reading: Reading
+    function: Callable[..., Any]
+    with_codes: bool = False  #: whether the function takes and gives codes
+    summed: bool = True
+    start: WorkerCodes | None = None
+    keep: WorkerCodes | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Place:
+    """Rows of a chunk, or all of it."""
+
+    chunk: int
+    first: int  #: the number of the chunk's first row
+    rows: Array | None  #: counted from there
+
+
+#: The codes that this worker keeps, by run, name and chunk.
+_CODES: dict[tuple[str, int, int], Array] = {}
+
+
+def run_part(X: Array, blob: bytes, place: Place) -> tuple[Any, str]:
+    """Do a job with a chunk or some of its rows; return the result, and the worker that did it."""
+    return _result(X, _job(blob), place), distributed.get_worker().address
+
+
+async def run_parts(
+    blob: bytes, plan: dict[str, list[tuple[Any, Place]]], dask_worker: Any = None
+) -> dict[int, Any]:
+    """Do a job with rows of those chunks of a plan that are on this worker; return results by chunk."""
+    loop, executor = asyncio.get_running_loop(), dask_worker.executors["default"]
+    here = [
+        (place, dask_worker.data[key])
+        for key, place in plan[dask_worker.address]
+        if key in dask_worker.data
+    ]
+    job = await loop.run_in_executor(executor, _job, blob)
+    results = await asyncio.gather(
+        *(loop.run_in_executor(executor, _result, X, job, place) for place, X in here)
+    )
+    return {place.chunk: result for (place, _), result in zip(here, results, strict=True)}
+
+
+def forget(run: str) -> None:
+    """Drop all codes of a run."""
+    for key in [key for key in _CODES if key[0] == run]:
+        _CODES.pop(key, None)
+
+
+def _result(X: Array, job: Job, place: Place) -> Any:
+    """Do a job block by block, with the codes that are known here."""
+    X = X if place.rows is None else X[place.rows]
+    numbers = place.first + (np.arange(len(X)) if place.rows is None else place.rows)
+    known = None if job.start is None else _CODES.get((job.start.run, job.start.name, place.chunk))
+    known = known if known is None or place.rows is None else known[place.rows]
+    results, codes = [], []
+    with single_threaded_blas(), np.errstate(over="ignore", invalid="ignore"):
+        for block in block_slices(len(X), X.shape[1], job.reading.dtype):
+            Z = job.reading(X[block], numbers[block])
+            if job.with_codes:
+                result, H = job.function(Z, None if known is None else known[block])
+                codes.append(H)
+            else:
+                result = job.function(Z)
+            results.append(result)
+    if job.keep is not None:
+        _keep(job, place.chunk, np.concatenate(codes))
+    return added_up(results) if job.summed else results
+
+
+@functools.lru_cache(maxsize=2)
+def _job(blob: bytes) -> Job:
+    """Return the job; tasks on one worker share what is derived from its dictionary."""
+    job: Job = pickle.loads(blob)
+    return job
+
+
+def _keep(job: Job, chunk: int, codes: Array) -> None:
+    """Keep the codes of a chunk, and forget those of all but the two anchors that are still in use."""
+    assert job.keep is not None
+    alive = {room.name for room in (job.start, job.keep) if room is not None}
+    for key in [key for key in _CODES if key[0] == job.keep.run and key[1] not in alive]:
+        _CODES.pop(key, None)
+    _CODES[job.keep.run, job.keep.name, chunk] = codes

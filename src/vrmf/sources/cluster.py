@@ -159,12 +159,14 @@ class ClusterSource(AbstractSource):
                 tasks.append(dask.delayed(run_part, pure=False)(self._delayed[part.chunk], shared, part))
         futures = self.client.compute(tasks, optimize_graph=False)
         for i in range(0, len(futures), FETCHED):
-            self._wait(futures[i : i + FETCHED])
-            for part, (result, worker) in zip(parts[i:], self.client.gather(futures[i : i + FETCHED])):  # noqa: B905
+            some = slice(i, i + FETCHED)
+            self._wait(futures[some])
+            answers = self.client.gather(futures[some])
+            futures[some] = [None] * len(answers)  # the workers may forget them
+            for part, (result, worker) in zip(parts[some], answers, strict=True):
                 if job.keep is not None:
                     self._codes_at[part.chunk] = worker
                 yield result
-            futures[i : i + FETCHED] = [None] * len(futures[i : i + FETCHED])  # the workers may forget them
 
     def _near_codes(self, chunk: int, job: Job) -> Any:
         """Return a context for the task of a chunk, which asks for the worker that keeps its codes."""

@@ -7,6 +7,7 @@ worked on, the next one is read by a thread of its own.
 
 from __future__ import annotations
 
+import itertools
 import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -107,23 +108,27 @@ class LocalSource(AbstractSource):
 
     # Blocks ------------------------------------------------------------------------------------
 
-    def _results(self, work: Callable[[Array, Any], T], rows: Rows) -> Iterator[list[T]]:
-        """Yield the results for the blocks of each part."""
+    def _results(self, work: Callable[[Array, Any], T], rows: Rows) -> Iterator[Iterator[T]]:
+        """Yield the results for the blocks of each part, which are to be taken before the next."""
         parts = self.layout.parts(rows)
-        streams = isinstance(rows, Sample | None) and not self.table.in_memory and self.layout.n_chunks > 1
-        groups = [[part] for part in parts] if streams and parts[0].chunk is not None else [parts]
+        streams = (
+            isinstance(rows, Sample | None) and not self.table.in_memory and parts[0].chunk is not None
+        )
+        groups = [[part] for part in parts] if streams else [parts]
         with single_threaded_blas():
             for number, group in enumerate(groups):
                 following = groups[number + 1] if number + 1 < len(groups) else []
-                readers = self._readers(group, following)
+                cuts = [block_slices(len(part), self.n_features, self.dtype) for part in group]
                 blocks = [
                     (part, reader, block)
-                    for part, reader in zip(group, readers, strict=True)
-                    for block in block_slices(len(part), self.n_features, self.dtype)
+                    for part, reader, cut in zip(group, self._readers(group, following), cuts, strict=True)
+                    for block in cut
                 ]
                 results = self._each(work, blocks)
-                for part in group:
-                    yield [next(results) for block in blocks if block[0] is part]
+                blocks = []  # so that the chunk is gone when the one after the next is read
+                for cut in cuts:
+                    yield itertools.islice(results, len(cut))
+                del results
         if streams:
             self._chunks.clear()
 

@@ -25,8 +25,13 @@ from vrmf.terms.base import Array
 #: Bytes of a chunk that is read at once, unless the file has chunks of its own that are larger.
 CHUNK_BYTES = 2**25
 
-#: A memory-mapped array up to this size is read by rows: it fits into the cache of any system.
+#: A memory-mapped array up to this size, and of so many rows, is read by rows: it fits into the cache of
+#: the system, and orders of its rows into memory.
 ROWS_BYTES = 2**30
+MOST_ROWS = 10**6
+
+#: Bytes of a page that is read as a whole, at most.
+PAGE = 4096
 
 
 class AbstractTable(ABC):
@@ -62,11 +67,13 @@ class ArrayTable(AbstractTable):
     def __init__(self, X: Any) -> None:
         self.X, self.shape, self.dtype = X, X.shape, float_type(X.dtype)
         self.in_memory = not is_mapped(X)
-        self.cheap_rows = self.in_memory or X.nbytes <= ROWS_BYTES
+        self.cheap_rows = self.in_memory or (X.nbytes <= ROWS_BYTES and len(X) <= MOST_ROWS)
 
     def read(self, start: int, stop: int) -> Array:
-        # A plain array of the mapped rows: it is private memory, read when it is asked for.
-        return self.X[start:stop] if self.in_memory else np.array(self.X[start:stop], dtype=self.dtype)
+        X = self.X[start:stop]
+        if not self.in_memory:
+            touch(X)
+        return X
 
     def take(self, rows: Array) -> Array:
         return np.asarray(self.X[rows])
@@ -237,6 +244,12 @@ def common_float_type(columns: dict[str, Any]) -> np.dtype[Any]:
 def rows_per_chunk(n_features: int, dtype: np.dtype[Any]) -> int:
     """Return how many rows make a chunk of CHUNK_BYTES."""
     return max(1, CHUNK_BYTES // max(1, n_features * dtype.itemsize))
+
+
+def touch(X: Array) -> None:
+    """Have the pages of a mapped array read into the cache of the system, without a copy."""
+    if X.flags.c_contiguous and X.size:
+        np.add.reduce(X.reshape(-1)[:: max(1, PAGE // X.itemsize)])
 
 
 def is_mapped(X: Any) -> bool:

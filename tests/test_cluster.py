@@ -1,0 +1,275 @@
+"""Laws of the source on a Dask cluster: the bits of the local source, and what faults do to them.
+
+Workers are real processes on this machine, and kills are real.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import vrmf
+from vrmf.estimators import AbstractFactorizer
+from vrmf.solvers import VR
+from vrmf.sources import as_source
+from vrmf.terms.base import Array
+
+da = pytest.importorskip("dask.array")
+distributed = pytest.importorskip("distributed")
+dask = pytest.importorskip("dask")
+
+from vrmf.sources.cluster import WINDOW, ClusterError, ClusterSource  # noqa: E402
+
+CHUNK = 60
+SOLVERS = {
+    "vr": VR(cache_megabytes=0),
+    "vr-literal": VR(literal=True, step_size=0.01),
+    "smm": "smm",
+    "sgd": "sgd",
+    "batch": "batch",
+}
+
+# A worker that is killed leaves its log of what it lost, and Python 3.12's warnings of forks.
+pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.xdist_group("cluster")]
+
+
+def data(n: int = 1230, d: int = 8) -> Array:
+    rng = np.random.default_rng([n, d])
+    return rng.gamma(1.0, size=(n, 3)) @ rng.random((3, d)) + 0.05 * rng.random((n, d))
+
+
+X = data()
+
+
+def model(solver: Any = SOLVERS["vr"], name: str = "RobustPCA", **options: Any) -> AbstractFactorizer:
+    given: dict[str, Any] = {"n_components": 3, "max_iter": 2, "tol": 0, "random_state": 0, "n_jobs": 1}
+    return getattr(vrmf, name)(solver=solver, **(given | options))
+
+
+def twin(rows: Array = X) -> Any:
+    """Return the local source with the layout that a cluster gives these rows."""
+    return as_source(rows, n_jobs=1, chunk_rows=CHUNK, sampling="blocks", window=WINDOW)
+
+
+def on_cluster(rows: Array = X) -> Any:
+    return da.from_array(rows, chunks=(CHUNK, rows.shape[1]))
+
+
+def cluster(n_workers: int, **options: Any) -> Any:
+    return distributed.LocalCluster(
+        n_workers=n_workers,
+        threads_per_worker=1,
+        processes=True,
+        dashboard_address=None,
+        host="127.0.0.1",
+        **options,
+    )
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Any]:
+    # A call to a worker that is gone is to fail soon.
+    with (
+        dask.config.set(
+            {"distributed.comm.timeouts.connect": "3s", "distributed.scheduler.allowed-failures": 1}
+        ),
+        cluster(2) as two,
+        distributed.Client(two) as client,
+    ):
+        yield client
+
+
+def pids(client: Any) -> list[int]:
+    return sorted(client.run(os.getpid).values())
+
+
+# ------------------------------------------------------------------ the same bits
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_a_fit_on_a_cluster_has_the_bits_of_the_local_source(client: Any, solver: str) -> None:
+    local = model(SOLVERS[solver]).fit(twin())
+    assert isinstance(model()._source(on_cluster(), reset=True), ClusterSource)
+    remote = model(SOLVERS[solver]).fit(on_cluster())
+    np.testing.assert_array_equal(remote.components_, local.components_)
+    assert remote.objective_ == local.objective_
+    assert remote.history_["passes"] == local.history_["passes"]
+
+
+@pytest.mark.parametrize(
+    "name", ["DictionaryLearning", "NMF", "MaxNormDecomposition", "LowRankRepresentation"]
+)
+def test_every_kind_of_model_goes_to_the_workers(client: Any, name: str) -> None:
+    local = model(name=name, max_iter=1).fit(twin())
+    np.testing.assert_array_equal(
+        model(name=name, max_iter=1).fit(on_cluster()).components_, local.components_
+    )
+
+
+def test_bits_do_not_depend_on_the_number_of_workers(client: Any) -> None:
+    two = model().fit(on_cluster().persist()).components_
+    with cluster(1) as one, distributed.Client(one, set_as_default=False) as other:
+        source = ClusterSource(on_cluster(), other)
+        np.testing.assert_array_equal(model().fit(source).components_, two)
+
+
+def test_codes_are_kept_on_the_workers_and_given_back(client: Any) -> None:
+    cached = model(VR()).fit(on_cluster().persist())
+    local = model(VR()).fit(twin())
+    np.testing.assert_allclose(cached.components_, local.components_, rtol=1e-3, atol=1e-3)
+    assert cached.n_passes_ == local.n_passes_ < model().fit(twin()).n_passes_
+
+    def kept() -> int:
+        from vrmf.sources import worker
+
+        return len(worker._CODES)
+
+    assert set(client.run(kept).values()) == {0}
+
+
+def test_single_precision_the_mean_and_the_threaded_scheduler(client: Any) -> None:
+    single = X.astype(np.float32)
+    local = model(center=True).fit(twin(single))
+    remote = model(center=True).fit(on_cluster(single))
+    assert remote.components_.dtype == np.float32
+    np.testing.assert_array_equal(remote.components_, local.components_)
+    np.testing.assert_array_equal(remote.mean_, local.mean_)
+
+
+def test_codes_and_parts_are_lazy(client: Any) -> None:
+    fitted, lazy = model().fit(X), on_cluster()
+    H, (L, S) = fitted.transform(lazy), fitted.decompose(lazy)
+    scores, again = fitted.score_samples(lazy), fitted.inverse_transform(H)
+    for array, expected in (
+        (H, fitted.transform(X)),
+        (L, fitted.decompose(X)[0]),
+        (S, fitted.decompose(X)[1]),
+        (scores, fitted.score_samples(X)),
+        (again, fitted.inverse_transform(fitted.transform(X))),
+    ):
+        assert isinstance(array, da.Array) and array.shape == expected.shape
+        np.testing.assert_allclose(array.compute(), expected, rtol=1e-6, atol=1e-6)
+    assert fitted.objective(lazy) == pytest.approx(fitted.objective(X), rel=1e-9)
+    assert isinstance(model().fit_transform(lazy), da.Array)
+
+
+def test_columns_in_several_chunks_and_zarr_behind_xarray(client: Any, tmp_path: Path) -> None:
+    zarr, xarray = pytest.importorskip("zarr"), pytest.importorskip("xarray")
+    expected = model(max_iter=1).fit(twin()).components_
+    narrow = da.from_array(X, chunks=(CHUNK, 3))
+    np.testing.assert_array_equal(model(max_iter=1).fit(narrow).components_, expected)
+    stored = zarr.create_array(
+        store=str(tmp_path / "x.zarr"), shape=X.shape, chunks=(CHUNK, 8), dtype=X.dtype
+    )
+    stored[:] = X
+    named = xarray.DataArray(da.from_zarr(str(tmp_path / "x.zarr")), dims=("row", "feature"))
+    np.testing.assert_array_equal(model(max_iter=1).fit(named).components_, expected)
+
+
+def test_incremental_of_dask_ml_takes_our_estimators(client: Any) -> None:
+    wrappers = pytest.importorskip("dask_ml.wrappers")
+    wrapped = wrappers.Incremental(model("smm"))
+    wrapped.fit(on_cluster())
+    assert wrapped.estimator_.n_samples_seen_ == len(X)
+    assert np.isfinite(wrapped.score(on_cluster()))
+
+
+def test_bad_rows_are_named(client: Any) -> None:
+    bad = X.copy()
+    bad[700, 3] = np.nan
+    with pytest.raises(ValueError, match=r"Row 700 of the data has NaN or infinite entries"):
+        model().fit(on_cluster(bad))
+
+
+# ------------------------------------------------------------------ faults
+
+
+def suicidal(rows: Array, marker: Path, when: Callable[[int], bool]) -> Any:
+    """Return a lazy array; the worker that computes the chunk of which ``when`` is true kills itself, once."""
+
+    def load(block: Array, block_info: Any = None) -> Array:
+        if when(block_info[0]["chunk-location"][0]):
+            try:
+                marker.touch(exist_ok=False)
+            except FileExistsError:
+                return block
+            os.kill(os.getpid(), signal.SIGKILL)
+        return block
+
+    return on_cluster(rows).map_blocks(load, dtype=rows.dtype, meta=np.empty((0, 0)))
+
+
+def test_a_worker_killed_in_the_middle_of_a_pass_changes_nothing(client: Any, tmp_path: Path) -> None:
+    marker = tmp_path / "killed"
+    fitted = model(VR(cache_megabytes=0, opening=False)).fit(suicidal(X, marker, lambda chunk: chunk == 11))
+    assert marker.exists()
+    expected = model(VR(cache_megabytes=0, opening=False)).fit(twin())
+    np.testing.assert_array_equal(fitted.components_, expected.components_)
+
+
+def test_a_worker_killed_in_the_middle_of_inner_steps_changes_nothing(client: Any) -> None:
+    expected = [it.D for it in model(max_iter=1).iterate(twin())]
+    client.wait_for_workers(2)
+    before, kills = pids(client), []
+    for place, it in enumerate(model(max_iter=1).iterate(on_cluster().persist())):
+        np.testing.assert_array_equal(it.D, expected[place])
+        if place in (len(expected) // 4, len(expected) - 4):
+            victim = pids(client)[0]
+            os.kill(victim, signal.SIGKILL)
+            kills.append(victim)
+    assert place == len(expected) - 1 and len(kills) == 2
+    client.wait_for_workers(2)
+    assert pids(client) != before
+
+
+def test_with_codes_on_workers_a_kill_costs_the_tolerance_of_codes(client: Any) -> None:
+    client.wait_for_workers(2)
+    expected = model(VR(), max_iter=1).fit(twin()).components_
+    last = None
+    for place, it in enumerate(model(VR(), max_iter=1).iterate(on_cluster().persist())):
+        if place == 90:
+            os.kill(pids(client)[-1], signal.SIGKILL)
+        last = it.D
+    assert last is not None and place > 95
+    from vrmf.estimators.base import oriented
+
+    np.testing.assert_allclose(oriented(last), expected, rtol=2e-2, atol=2e-2)
+
+
+def test_a_worker_that_joins_changes_nothing(client: Any) -> None:
+    expected = [it.D for it in model(max_iter=1).iterate(twin())]
+    with cluster(1) as growing, distributed.Client(growing, set_as_default=False) as own:
+        for place, it in enumerate(model(max_iter=1).iterate(ClusterSource(on_cluster(), own))):
+            np.testing.assert_array_equal(it.D, expected[place])
+            if place == len(expected) // 3:
+                growing.scale(2)
+                own.wait_for_workers(2)
+
+
+def test_a_chunk_that_kills_every_worker_ends_the_fit_with_advice(client: Any, tmp_path: Path) -> None:
+    def load(block: Array, block_info: Any = None) -> Array:
+        if block_info[0]["chunk-location"][0] == 7 and (tmp_path / "armed").exists():
+            os.kill(os.getpid(), signal.SIGKILL)
+        return block
+
+    lazy = on_cluster().map_blocks(load, dtype=X.dtype, meta=np.empty((0, 0)))
+    path = tmp_path / "fit.checkpoint"
+
+    def arm(*_: Any) -> None:
+        time.sleep(0.5)
+        (tmp_path / "armed").touch()
+
+    threading.Thread(target=arm).start()
+    with pytest.raises(ClusterError, match=r"Workers died again and again over the same chunk\. .*smaller"):
+        model(max_iter=1000, checkpoint=path).fit(lazy)
+    # The checkpoint of the last sound step is there, and another cluster, or none, can go on from it.
+    (tmp_path / "armed").unlink()
+    assert path.exists()

@@ -7,6 +7,7 @@ the dataclass decorator. A concrete one says only which formulation its paramete
 from __future__ import annotations
 
 import inspect
+import os
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass, replace
@@ -20,7 +21,8 @@ from sklearn.utils.validation import validate_data
 from vrmf.checks import real_number, whole_number
 from vrmf.estimators.inference import EXACT, Inference
 from vrmf.estimators.parameters import NestedParameters
-from vrmf.estimators.reporting import recorder, warn_of_outcome, watcher
+from vrmf.estimators.reporting import recorder, warn_of_outcome
+from vrmf.estimators.resuming import run_fit
 from vrmf.formulations import Formulation
 from vrmf.initial import given_dictionary, initial_dictionary
 from vrmf.loop import (
@@ -31,7 +33,6 @@ from vrmf.loop import (
     Outcome,
     Rule,
     Stationary,
-    run,
     until_stopped,
 )
 from vrmf.problem import Measurement, Problem, atoms_from_rows
@@ -87,6 +88,16 @@ class AbstractFactorizer(NestedParameters, Inference, ClassNamePrefixFeaturesOut
         Whether to subtract the mean of each feature.
     record_every : int or None
         Measure objective and stationarity after every so many epochs, by a full pass off the clock.
+    checkpoint : str, os.PathLike or None
+        The path of a file in which ``fit`` keeps its state, so that it can be interrupted at any
+        moment. If the file is there, ``fit`` goes on from it, and ends with the bits of a fit that was
+        never interrupted; if it is of other data or parameters, it is refused. Of the data the shape,
+        the dtype and 64 rows are compared. ``n_jobs``, ``verbose``, ``max_iter``, ``max_time`` and
+        ``tol`` may be others than before. The file stays when the fit is done. It takes one fit at a
+        time.
+    checkpoint_every : float
+        Seconds between two saves, at least; 0 saves after every step. The end, an exception and an
+        interrupt from the keyboard are saved in any case.
     """
 
     n_components: int = 10
@@ -102,6 +113,8 @@ class AbstractFactorizer(NestedParameters, Inference, ClassNamePrefixFeaturesOut
     warm_start: bool = False
     center: bool = False
     record_every: int | None = None
+    checkpoint: Any = None
+    checkpoint_every: float = 60.0
 
     #: Whether the data must not have negative entries.
     _nonnegative: ClassVar[bool] = False
@@ -141,7 +154,10 @@ class AbstractFactorizer(NestedParameters, Inference, ClassNamePrefixFeaturesOut
         return codes
 
     def iterate(self, X: Any) -> Iterator[Iterate]:
-        """Yield the iterates of the fit, one step at a time, without changing the model."""
+        """Yield the iterates of the fit, one step at a time, without changing the model.
+
+        It starts anew: ``checkpoint`` is neither read nor written.
+        """
         self._check_parameters()
         X = self._checked_sign(check_array(X, dtype=[np.float64, np.float32]))
         source, solver = self._source(X), self._fit_solver()
@@ -156,7 +172,7 @@ class AbstractFactorizer(NestedParameters, Inference, ClassNamePrefixFeaturesOut
         A stream is no finite sum, so variance reduction and batch steps have no meaning here: with
         those solvers the batch is taken by SMM that forgets a poor start, and ``solver_`` says so.
         Automatic weights take the scale of the first batch; n inside ψ and inside weights is the
-        number of rows seen.
+        number of rows seen. ``checkpoint`` is neither read nor written; ``vrmf.save`` keeps a stream.
         """
         self._check_parameters()
         first = not hasattr(self, "_stream")
@@ -199,16 +215,7 @@ class AbstractFactorizer(NestedParameters, Inference, ClassNamePrefixFeaturesOut
         self._check_parameters()
         X = self._validated(X, reset=True)
         source, solver = self._source(X), self._fit_solver()
-        problem, D, seed, weights = self._start(source)
-        outcome = run(
-            solver,
-            problem,
-            D,
-            seed,
-            rules=self._rules(),
-            record=recorder(problem, self.record_every),
-            watch=watcher(type(self).__name__, int(self.verbose)),
-        )
+        problem, start, outcome = run_fit(self, source, solver)
         rotates = problem.formulation.rotates
         D = oriented(outcome.iterate.D) if rotates else outcome.iterate.D
         codes = np.empty((len(X), len(D)), dtype=X.dtype) if keep_codes else None
@@ -223,10 +230,10 @@ class AbstractFactorizer(NestedParameters, Inference, ClassNamePrefixFeaturesOut
                 stats = problem.stats(D, EXACT, keep=codes)
                 measured = problem.measure(stats, D)
         self._keep(problem, solver, D, outcome, stats, measured)
-        self._stream_weights = weights
+        self._stream_weights = start.weights
         self._stream = SMMState(
             D=D,
-            seed=seed,
+            seed=start.seed,
             step=outcome.iterate.step,
             gram=stats.gram,
             cross=stats.cross(D),
@@ -237,8 +244,7 @@ class AbstractFactorizer(NestedParameters, Inference, ClassNamePrefixFeaturesOut
 
     def _start(self, source: AbstractSource, whole: bool = True) -> tuple[Problem, Array, int, Weights]:
         """Return the problem, the initial dictionary, the seed and the weights."""
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        k = self.n_components
+        seed, k = self._seed(), self.n_components
         summary = DataSummary.of(source)
         weights = self._weights(source, summary, seed)
         formulation = self._formulation(source.n_samples, weights)
@@ -256,6 +262,9 @@ class AbstractFactorizer(NestedParameters, Inference, ClassNamePrefixFeaturesOut
                 seed,
             )
         return Problem(formulation, source), D, seed, weights
+
+    def _seed(self) -> int:
+        return int(check_random_state(self.random_state).randint(2**31 - 1))
 
     def _keep(
         self,
@@ -296,6 +305,9 @@ class AbstractFactorizer(NestedParameters, Inference, ClassNamePrefixFeaturesOut
             real_number("max_time", self.max_time, low=0, strict=True)
         if self.record_every is not None:
             whole_number("record_every", self.record_every, low=1)
+        if self.checkpoint is not None and not isinstance(self.checkpoint, str | os.PathLike):
+            raise ValueError(f"`checkpoint` is {self.checkpoint!r}. Use the path of a file, or None.")
+        real_number("checkpoint_every", self.checkpoint_every, low=0)
         if self.center and self._nonnegative:
             raise ValueError(
                 f"`center` is True, but {type(self).__name__} needs data without negative entries. "

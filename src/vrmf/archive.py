@@ -67,6 +67,10 @@ DAMAGE = (
 CHUNK = 2**22
 
 
+class UnknownType(ValueError):
+    """A file holds a value of a class that the reader was not given."""
+
+
 class Writer:
     """Turns values into JSON, and puts arrays aside."""
 
@@ -185,7 +189,7 @@ class Reader:
 
     def _value(self, name: str, fields: dict[str, Any]) -> Any:
         if name not in self.kinds:
-            raise ValueError(
+            raise UnknownType(
                 f"The file uses {name}, which is not a part of vrmf. Pass its class: "
                 f"vrmf.load(path, terms=[{name}])."
             )
@@ -203,7 +207,7 @@ class Reader:
                 raise ValueError(f"The array {member} has {there} bytes, which do not make {shape}.")
             array = np.empty(shape, dtype=dtype, order="F" if fortran else "C")
             entries: Any = array.reshape(-1, order="A")
-            data = memoryview(entries).cast("B") if there else memoryview(b"")
+            data = memoryview(entries.view(np.uint8)) if there else memoryview(b"")
             for begin in range(0, there, CHUNK):
                 part = stream.read(min(CHUNK, there - begin))
                 data[begin : begin + len(part)] = part

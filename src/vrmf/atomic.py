@@ -51,7 +51,7 @@ def check_place(name: str, path: Path) -> None:
         raise ValueError(
             f"`{name}` is {path}, but there is no folder {path.parent}. Create it, or use another path."
         )
-    if path.exists() and not path.is_file():
+    if os.path.exists(path) and not os.path.isfile(path):
         raise ValueError(f"`{name}` is {path}, which is a folder or a device. Use the path of a file.")
     partial = _partial(path)
     try:

@@ -23,7 +23,7 @@ from typing import IO, Any
 import numpy as np
 
 from vrmf._version import __version__
-from vrmf.archive import DAMAGE, VALUES, ExactWriter, Reader, write_archive
+from vrmf.archive import DAMAGE, VALUES, ExactWriter, Reader, UnknownType, write_archive
 from vrmf.atomic import replacing
 from vrmf.fingerprint import differences
 from vrmf.formulations import Formulation
@@ -150,7 +150,7 @@ class Checkpoint:
         try:
             with zipfile.ZipFile(self.path) as archive:
                 yield Reader(archive, (*VALUES, *self.kinds, *kinds))
-        except DAMAGE as error:
+        except (*DAMAGE, UnknownType) as error:
             raise ValueError(
                 f"{self.path} does not fit vrmf {__version__} ({error!r}). Go on with the version that "
                 "wrote it, or remove the file to start anew."

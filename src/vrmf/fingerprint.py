@@ -51,7 +51,7 @@ def digest(array: Array) -> str:
     told = hashlib.blake2b(f"{array.dtype.str} {array.shape} ".encode(), digest_size=16)
     if array.size:
         entries: Any = np.ascontiguousarray(array)
-        told.update(memoryview(entries).cast("B"))
+        told.update(entries.reshape(-1).view(np.uint8))
     return told.hexdigest()
 
 
@@ -79,7 +79,7 @@ def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
         # Options of another value are of no interest: that it is another is told already.
         if old is not None and new is not None and old["value"] != new["value"]:
             again = "another" if old["shown"] == new["shown"] else new["shown"]
-            told.append(f"`{name}` was {old['shown']} and is {again}")
+            told.append(f"{f'`{name}`' if name.isidentifier() else name} was {old['shown']} and is {again}")
     return told + _data_differences(before["data"], now["data"])
 
 

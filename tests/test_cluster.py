@@ -193,7 +193,7 @@ def test_bad_rows_are_named(client: Any) -> None:
 
 
 def suicidal(rows: Array, marker: Path, when: Callable[[int], bool]) -> Any:
-    """Return a lazy array; the worker that computes the chunk of which ``when`` is true kills itself, once."""
+    """Return a lazy array; whichever worker computes the chosen chunk kills itself, once."""
 
     def load(block: Array, block_info: Any = None) -> Array:
         if when(block_info[0]["chunk-location"][0]):

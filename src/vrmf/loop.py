@@ -39,9 +39,13 @@ class Iterate:
     state: State  #: from which the run can go on
 
 
-def iterate(solver: AbstractSolver, problem: Problem, D: Array, seed: int) -> Iterator[Iterate]:
-    """Yield the start and then the iterate after each step, for ever."""
-    state, seconds = solver.init(problem, D, seed), 0.0
+def iterate(
+    solver: AbstractSolver, problem: Problem, D: Array, seed: int, resume: Moment | None = None
+) -> Iterator[Iterate]:
+    """Yield the start, or the moment to go on from, and then the iterate after each step, for ever."""
+    state, seconds = (
+        (solver.init(problem, D, seed), 0.0) if resume is None else (resume.state(), resume.seconds)
+    )
     while True:
         passes = state.solved / problem.n_samples
         yield Iterate(solver.answer(state), state.step, state.epoch, passes, seconds, state)
@@ -50,6 +54,10 @@ def iterate(solver: AbstractSolver, problem: Problem, D: Array, seed: int) -> It
         with single_threaded_blas(), np.errstate(over="ignore", invalid="ignore"):
             state = solver.step(problem, state)
         seconds += time.perf_counter() - began
+
+
+#: The columns of a history.
+COLUMNS = ("step", "passes", "seconds", "objective", "stationarity", "own_stationarity")
 
 
 @dataclass
@@ -85,6 +93,18 @@ class History:
         self.own_stationarity[-1] = measured.own_stationarity
         self.last = measured
 
+    def mark(self) -> Mark:
+        """Return by what :meth:`upto` finds the record as it is now, however it grows."""
+        newest = (self.objective[-1], self.stationarity[-1], self.own_stationarity[-1])
+        return Mark(len(self.own_stationarity), newest, self.last)
+
+    def upto(self, mark: Mark) -> History:
+        """Return the record as it was at the mark: the next step may have measured its newest row."""
+        columns = {name: getattr(self, name)[: mark.rows] for name in COLUMNS}
+        past = History(**columns, last=mark.last)
+        past.objective[-1], past.stationarity[-1], past.own_stationarity[-1] = mark.newest
+        return past
+
     @property
     def first_stationarity(self) -> float:
         """The first ‖Γ‖² that was measured, or NaN."""
@@ -96,6 +116,24 @@ class History:
         if not all(map(math.isnan, self.own_stationarity)):
             names.append("own_stationarity")
         return {name: list(getattr(self, name)) for name in names}
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A place in a history."""
+
+    rows: int  #: how many there were
+    newest: tuple[float, float, float]  #: objective, stationarity and own stationarity of the last
+    last: Measurement | None  #: the newest measurement
+
+
+@dataclass(frozen=True, eq=False)
+class Moment:
+    """From what a run can go on as if it had never been interrupted."""
+
+    state: Callable[[], State]  #: makes it; it may be large, so that nobody else should hold it
+    seconds: float  #: time spent inside steps
+    history: History  #: whose newest row is of this state
 
 
 @dataclass(frozen=True)
@@ -187,6 +225,7 @@ class Outcome:
 
 
 Record = Callable[[Iterate], Measurement | None]
+Watch = Callable[[Iterate, History], None]
 
 
 def until_stopped(
@@ -196,14 +235,19 @@ def until_stopped(
     seed: int,
     rules: Sequence[Rule],
     record: Record = lambda iterate: None,
+    resume: Moment | None = None,
 ) -> Iterator[tuple[Iterate, History, Reason | None]]:
     """Yield iterates with the history so far, up to the first for which a rule gives a reason to stop.
 
-    ``record`` may measure an iterate for the history, off the clock.
+    ``record`` may measure an iterate for the history, off the clock. A run that goes on from a moment
+    yields that first, and neither records it again nor starts its history and its clock anew.
     """
-    history, rules = History(), (Diverged(float(np.max(np.abs(D)))), *rules)
-    for current in iterate(solver, problem, D, seed):
-        history.add(current, record(current))
+    history = History() if resume is None else resume.history
+    rules, is_known = (Diverged(float(np.max(np.abs(D)))), *rules), resume is not None
+    for current in iterate(solver, problem, D, seed, resume):
+        if not is_known:
+            history.add(current, record(current))
+        is_known = False
         reasons = (rule(current, history) for rule in rules)
         reason = next((reason for reason in reasons if reason is not None), None)
         yield current, history, reason
@@ -219,14 +263,15 @@ def run(
     *,
     rules: Sequence[Rule],
     record: Record = lambda iterate: None,
-    watch: Callable[[Iterate, History], None] = lambda iterate, history: None,
+    watch: Watch = lambda iterate, history: None,
+    resume: Moment | None = None,
 ) -> Outcome:
-    """Step the solver until a rule gives a reason to stop; ``watch`` sees each iterate."""
+    """Step the solver until a rule gives a reason to stop; ``watch`` sees each iterate that is sound."""
     sound = None
-    for current, history, reason in until_stopped(solver, problem, D, seed, rules, record):
-        watch(current, history)
+    for current, history, reason in until_stopped(solver, problem, D, seed, rules, record, resume):
         if sound is None or reason is None or not reason.failed:
             sound = current
+            watch(current, history)
         if reason is not None:
             return Outcome(sound, history, reason)
     raise AssertionError("a run ends only by a reason")

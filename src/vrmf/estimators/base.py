@@ -7,8 +7,10 @@ the dataclass decorator. A concrete one says only which formulation its paramete
 from __future__ import annotations
 
 import inspect
+import os
 from abc import abstractmethod
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
@@ -20,7 +22,8 @@ from vrmf.checks import real_number, whole_number
 from vrmf.estimators.data import centred, is_stream, lazy_part, rows_for
 from vrmf.estimators.inference import EXACT, Inference
 from vrmf.estimators.parameters import NestedParameters
-from vrmf.estimators.reporting import recorder, warn_of_outcome, watcher
+from vrmf.estimators.reporting import recorder, warn_of_outcome
+from vrmf.estimators.resuming import run_fit
 from vrmf.formulations import Formulation
 from vrmf.initial import given_dictionary, initial_dictionary
 from vrmf.loop import (
@@ -31,7 +34,6 @@ from vrmf.loop import (
     Outcome,
     Rule,
     Stationary,
-    run,
     until_stopped,
 )
 from vrmf.problem import Measurement, Problem, atoms_from_rows
@@ -87,6 +89,16 @@ class AbstractFactorizer(NestedParameters, Inference, ClassNamePrefixFeaturesOut
         Whether to subtract the mean of each feature.
     record_every : int or None
         Measure objective and stationarity after every so many epochs, by a full pass off the clock.
+    checkpoint : str, os.PathLike or None
+        The path of a file in which ``fit`` keeps its state, so that it can be interrupted at any
+        moment. If the file is there, ``fit`` goes on from it, and ends with the bits of a fit that was
+        never interrupted; if it is of other data or parameters, it is refused. Of the data the shape,
+        the dtype and 64 rows are compared. ``n_jobs``, ``verbose``, ``max_iter``, ``max_time`` and
+        ``tol`` may be others than before. The file stays when the fit is done. It takes one fit at a
+        time.
+    checkpoint_every : float
+        Seconds between two saves, at least; 0 saves after every step. The end, an exception and an
+        interrupt from the keyboard are saved in any case.
     """
 
     n_components: int = 10
@@ -102,6 +114,8 @@ class AbstractFactorizer(NestedParameters, Inference, ClassNamePrefixFeaturesOut
     warm_start: bool = False
     center: bool = False
     record_every: int | None = None
+    checkpoint: Any = None
+    checkpoint_every: float = 60.0
 
     def __init_subclass__(cls, **options: Any) -> None:
         """Write the common parameters into the documentation of each estimator, after its own."""
@@ -148,14 +162,18 @@ class AbstractFactorizer(NestedParameters, Inference, ClassNamePrefixFeaturesOut
         return self._fit(X, keep_codes=True)
 
     def iterate(self, X: Any) -> Iterator[Iterate]:
-        """Yield the iterates of the fit, one step at a time, without changing the model."""
+        """Yield the iterates of the fit, one step at a time, without changing the model.
+
+        It starts anew: ``checkpoint`` is neither read nor written.
+        """
         self._check_parameters()
         # A clone learns the number of features; the model stays as it is.
         source, solver = clone(self)._source(X, reset=True), self._fit_solver()
-        problem, D, seed, _ = self._start(source)
-        record = recorder(problem, self.record_every)
-        for current, _, _ in until_stopped(solver, problem, D, seed, self._rules(), record):
-            yield current
+        with closing(source):
+            problem, D, seed, _ = self._start(source)
+            record = recorder(problem, self.record_every)
+            for current, _, _ in until_stopped(solver, problem, D, seed, self._rules(), record):
+                yield current
 
     def partial_fit(self, X: Any, y: Any = None) -> AbstractFactorizer:
         """Learn from one more batch of rows, of any size.
@@ -163,7 +181,7 @@ class AbstractFactorizer(NestedParameters, Inference, ClassNamePrefixFeaturesOut
         A stream is no finite sum, so variance reduction and batch steps have no meaning here: with
         those solvers the batch is taken by SMM that forgets a poor start, and ``solver_`` says so.
         Automatic weights take the scale of the first batch; n inside ψ and inside weights is the
-        number of rows seen.
+        number of rows seen. ``checkpoint`` is neither read nor written; ``vrmf.save`` keeps a stream.
         """
         self._check_parameters()
         first = not hasattr(self, "_stream")
@@ -221,34 +239,15 @@ class AbstractFactorizer(NestedParameters, Inference, ClassNamePrefixFeaturesOut
     def _fit(self, X: Any, keep_codes: bool) -> Any:
         self._check_parameters()
         source, solver = self._source(X, reset=True), self._fit_solver()
-        problem, D, seed, weights = self._start(source)
-        outcome = run(
-            solver,
-            problem,
-            D,
-            seed,
-            rules=self._rules(),
-            record=recorder(problem, self.record_every),
-            watch=watcher(type(self).__name__, int(self.verbose)),
-        )
-        rotates = problem.formulation.rotates
-        D = oriented(outcome.iterate.D) if rotates else outcome.iterate.D
-        codes = source.room_for_codes(len(D), outcome.iterate.step) if keep_codes else None
-        with single_threaded_blas():
-            stats = problem.stats(D, EXACT, keep=codes)
-            measured = problem.measure(stats, D)
-            if outcome.iterate.step == outcome.history.step[-1]:
-                outcome.history.note(measured)
-            known = solver.fallback(outcome.iterate.state)
-            if known is not None and rises(measured.objective, known[1], D.dtype):
-                D = oriented(known[0]) if rotates else known[0]
-                stats = problem.stats(D, EXACT, keep=codes)
-                measured = problem.measure(stats, D)
+        with closing(source):
+            problem, start, outcome = run_fit(self, source, solver)
+            codes = source.room_for_codes(self.n_components, outcome.iterate.step) if keep_codes else None
+            D, stats, measured = _reported(problem, solver, outcome, codes)
         self._keep(problem, solver, D, outcome, stats, measured)
-        self._stream_weights = weights
+        self._stream_weights = start.weights
         self._stream = SMMState(
             D=D,
-            seed=seed,
+            seed=start.seed,
             step=outcome.iterate.step,
             gram=stats.gram,
             cross=stats.cross(D),
@@ -259,8 +258,7 @@ class AbstractFactorizer(NestedParameters, Inference, ClassNamePrefixFeaturesOut
 
     def _start(self, source: AbstractSource, whole: bool = True) -> tuple[Problem, Array, int, Weights]:
         """Return the problem, the initial dictionary, the seed and the weights."""
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        k = self.n_components
+        seed, k = self._seed(), self.n_components
         summary = DataSummary.of(source)
         weights = self._weights(source, summary, seed)
         formulation = self._formulation(source.n_samples, weights)
@@ -278,6 +276,9 @@ class AbstractFactorizer(NestedParameters, Inference, ClassNamePrefixFeaturesOut
                 seed,
             )
         return Problem(formulation, source), D, seed, weights
+
+    def _seed(self) -> int:
+        return int(check_random_state(self.random_state).randint(2**31 - 1))
 
     def _keep(
         self,
@@ -318,6 +319,9 @@ class AbstractFactorizer(NestedParameters, Inference, ClassNamePrefixFeaturesOut
             real_number("max_time", self.max_time, low=0, strict=True)
         if self.record_every is not None:
             whole_number("record_every", self.record_every, low=1)
+        if self.checkpoint is not None and not isinstance(self.checkpoint, str | os.PathLike):
+            raise ValueError(f"`checkpoint` is {self.checkpoint!r}. Use the path of a file, or None.")
+        real_number("checkpoint_every", self.checkpoint_every, low=0)
         if self.center and self._nonnegative:
             raise ValueError(
                 f"`center` is True, but {type(self).__name__} needs data without negative entries. "
@@ -368,6 +372,28 @@ class AbstractFactorizer(NestedParameters, Inference, ClassNamePrefixFeaturesOut
     @property
     def _n_features_out(self) -> int:
         return len(self.components_)
+
+
+def _reported(
+    problem: Problem, solver: AbstractSolver, outcome: Outcome, codes: Any
+) -> tuple[Array, Stats, Measurement]:
+    """Return the dictionary to report and what exact codes tell of it; they are written into ``codes``.
+
+    The last full anchor is reported if the last iterate is worse.
+    """
+
+    def told(D: Array) -> tuple[Array, Stats, Measurement]:
+        D = oriented(D) if problem.formulation.rotates else D
+        stats = problem.stats(D, EXACT, keep=codes)
+        return D, stats, problem.measure(stats, D)
+
+    with single_threaded_blas():
+        last = told(outcome.iterate.D)
+        if outcome.iterate.step == outcome.history.step[-1]:
+            outcome.history.note(last[2])
+        known = solver.fallback(outcome.iterate.state)
+        is_worse = known is not None and rises(last[2].objective, known[1], last[0].dtype)
+        return told(known[0]) if known is not None and is_worse else last
 
 
 def oriented(D: Array) -> Array:

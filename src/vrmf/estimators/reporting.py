@@ -15,9 +15,14 @@ from vrmf.solvers import AbstractSolver, AbstractStreamSolver
 from vrmf.stats import Stats
 
 
-def recorder(problem: Problem, every: int | None) -> Callable[[Iterate], Measurement | None]:
-    """Return a function that measures an iterate after every so many epochs, None for never."""
-    seen = -1
+def recorder(
+    problem: Problem, every: int | None, epoch: int | None = None
+) -> Callable[[Iterate], Measurement | None]:
+    """Return a function that measures an iterate after every so many epochs, None for never.
+
+    A run that goes on has seen ``epoch`` already.
+    """
+    seen = -1 if epoch is None else epoch
 
     def record(current: Iterate) -> Measurement | None:
         nonlocal seen
@@ -31,9 +36,12 @@ def recorder(problem: Problem, every: int | None) -> Callable[[Iterate], Measure
     return record
 
 
-def watcher(name: str, every: int) -> Callable[[Iterate, History], None]:
-    """Return a function that prints a line after every so many epochs, 0 for never."""
-    seen = 0
+def watcher(name: str, every: int, epoch: int | None = None) -> Callable[[Iterate, History], None]:
+    """Return a function that prints a line after every so many epochs, 0 for never.
+
+    A run that goes on has seen ``epoch`` already.
+    """
+    seen = epoch // every if epoch and every else 0
 
     def watch(current: Iterate, history: History) -> None:
         nonlocal seen

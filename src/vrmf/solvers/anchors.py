@@ -10,6 +10,7 @@ import numpy as np
 from vrmf.coding import Coder
 from vrmf.problem import Measurement, Problem
 from vrmf.sources import Sample
+from vrmf.sources.base import WorkerCodes
 from vrmf.stats import Stats, WorstRows
 from vrmf.terms.base import Array
 
@@ -28,7 +29,7 @@ class Anchor:
     sensitivity: float  #: of the gradient to the relative error of codes
     used: Array  #: in how many codes each atom takes part
     worst: WorstRows  #: the rows that are explained worst
-    codes: Any  #: of the rows summed over, if they are cached: from ``room_for_codes`` of the source
+    codes: Array | WorkerCodes | None  #: of the rows summed over, if they are cached
     sample: Sample | None  #: the rows summed over; None for all
     stats: Stats = field(repr=False)
 

@@ -64,6 +64,14 @@ class Reading:
         return X if self.mean is None else X - self.mean
 
 
+@dataclass(frozen=True)
+class WorkerCodes:
+    """The name of codes that workers keep beside their chunks."""
+
+    run: str
+    name: int
+
+
 @dataclass(frozen=True, eq=False)
 class OverBlocks:
     """A function of blocks of rows as one of a chunk, which gives its results one below the other."""
@@ -132,7 +140,7 @@ class AbstractSource(ABC):
         The name tells rooms of one run apart.
         """
 
-    def release(self) -> None:  # noqa: B027 - most have nothing to give back
+    def close(self) -> None:  # noqa: B027 - most have nothing to give back
         """Give back what was kept between calls: chunks that were read, codes on workers."""
 
     def draw(self, size: int, *key: int, sample: Sample | None = None) -> Array:

@@ -24,10 +24,10 @@ import distributed
 import numpy as np
 from distributed.comm import CommClosedError
 
-from vrmf.sources.base import AbstractSource, CodeFunction, Reading, RowCheck, added_up
+from vrmf.sources.base import AbstractSource, CodeFunction, Reading, RowCheck, WorkerCodes, added_up
 from vrmf.sources.layout import Layout, Part, Rows, Sample
 from vrmf.sources.tables import float_type, two_dimensional
-from vrmf.sources.worker import Job, Place, WorkerCodes, forget, run_part, run_parts
+from vrmf.sources.worker import Job, Place, forget, run_part, run_parts
 from vrmf.terms.base import Array
 
 T = TypeVar("T")
@@ -125,7 +125,7 @@ class ClusterSource(AbstractSource):
         self._homes = {c: home for c, home in self._homes.items() if c in self._active}
         return super().draw(size, *key, sample=sample)
 
-    def release(self) -> None:
+    def close(self) -> None:
         self._active, self._homes, self._codes_at = {}, {}, {}
         if self.client.status == "running":
             self.client.run(forget, self.run, on_error="ignore")

@@ -103,7 +103,7 @@ class LocalSource(AbstractSource):
                 self._ahead = following
         return super().draw(size, *key, sample=sample)
 
-    def release(self) -> None:
+    def close(self) -> None:
         self._chunks.clear()
 
     # Blocks ------------------------------------------------------------------------------------

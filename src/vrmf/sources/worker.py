@@ -12,18 +12,10 @@ from typing import Any
 import distributed
 import numpy as np
 
-from vrmf.sources.base import Reading, added_up
+from vrmf.sources.base import Reading, WorkerCodes, added_up
 from vrmf.sources.layout import block_slices
 from vrmf.sources.threads import single_threaded_blas
 from vrmf.terms.base import Array
-
-
-@dataclass(frozen=True)
-class WorkerCodes:
-    """The name of codes that workers keep beside their chunks."""
-
-    run: str
-    name: int
 
 
 @dataclass(frozen=True, eq=False)

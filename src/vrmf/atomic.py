@@ -1,0 +1,105 @@
+"""Files that are replaced whole or not at all, whatever ends the process, and whenever.
+
+>>> import tempfile
+>>> path = Path(tempfile.mkdtemp()) / "notes"
+>>> with replacing(path) as file:
+...     _ = file.write(b"first")
+>>> with contextlib.suppress(ZeroDivisionError), replacing(path) as file:
+...     _ = file.write(b"second")
+...     1 / 0
+>>> path.read_bytes(), len(list(path.parent.iterdir()))
+(b'first', 1)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+#: Seconds after which a temporary file is a left-over, whoever wrote it.
+STALE = 86400.0
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[IO[bytes]]:
+    """Open a new file that takes the place of ``path`` once it is whole and on the disk, or never.
+
+    Whatever ends the process, and whenever, ``path`` holds the old file or the new one.
+    """
+    path = Path(os.path.realpath(path))
+    partial = _partial(path)
+    try:
+        with open(partial, "xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial, path)
+        _sync_folder(path.parent)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def check_place(name: str, path: Path) -> None:
+    """Raise unless :func:`replacing` will find a folder to write into; ``name`` is of the parameter."""
+    path = Path(os.path.realpath(path))
+    if not path.parent.is_dir():
+        raise ValueError(
+            f"`{name}` is {path}, but there is no folder {path.parent}. Create it, or use another path."
+        )
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise ValueError(f"`{name}` is {path}, which is a folder or a device. Use the path of a file.")
+    partial = _partial(path)
+    try:
+        partial.touch(exist_ok=False)
+        partial.unlink()
+    except OSError as error:
+        raise ValueError(
+            f"`{name}` is {path}, but no file can be written there ({error}). Use another path."
+        ) from error
+
+
+def remove_leftovers(path: Path) -> None:
+    """Remove the temporary files beside ``path`` whose writers are no more, or which are a day old."""
+    path = Path(os.path.realpath(path))
+    for partial in path.parent.iterdir():
+        if not (partial.name.startswith(f".{path.name}.") and partial.name.endswith(".partial")):
+            continue
+        pid = partial.name.removeprefix(f".{path.name}.").partition("-")[0]
+        with contextlib.suppress(OSError):
+            if time.time() - partial.stat().st_mtime > STALE or (pid.isdigit() and _is_gone(int(pid))):
+                partial.unlink(missing_ok=True)
+
+
+def _partial(path: Path) -> Path:
+    """Return a new name beside ``path``, which tells the process that writes there."""
+    return path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.partial")
+
+
+def _is_gone(pid: int) -> bool:
+    """Whether there is no process of that number; where that cannot be asked, there may be."""
+    if os.name != "posix":
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except (OSError, OverflowError):
+        return False
+    return False
+
+
+def _sync_folder(folder: Path) -> None:
+    """Have the folder's new entry on the disk, on systems that let one ask for it."""
+    if os.name != "posix":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):  # some file systems cannot; the file itself is safe by now
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,263 @@
+"""Checkpoints: a run in a file, from which it goes on as if it had never been interrupted.
+
+A checkpoint is one line with a version and a checksum, followed by an archive (:mod:`vrmf.archive`)
+of the solver's state, the history and all that was decided before the first step. Since a step is
+pure and its randomness comes from the seed and its number, the state is all that the rest of the
+run depends on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import hashlib
+import re
+import time
+import typing
+import zipfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from vrmf._version import __version__
+from vrmf.archive import DAMAGE, VALUES, ExactWriter, Reader, UnknownType, write_archive
+from vrmf.atomic import replacing
+from vrmf.fingerprint import differences
+from vrmf.formulations import Formulation
+from vrmf.loop import COLUMNS, History, Iterate, Mark, Moment, Watch
+from vrmf.problem import Problem
+from vrmf.solvers.base import AbstractSolver, State
+from vrmf.sources import AbstractSource
+from vrmf.terms.base import Array
+
+FORMAT = "vrmf-checkpoint"
+VERSION = 1
+
+_HEADER = re.compile(rb"vrmf-checkpoint (\d{1,9}) ([0-9a-f]{64})\n")
+_CHUNK = 2**20
+
+
+@dataclass(frozen=True, eq=False)
+class Start:
+    """What is decided before the first step of a fit."""
+
+    formulation: Formulation
+    D: Array  #: the initial dictionary
+    seed: int
+    weights: dict[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Saved:
+    """What a checkpoint holds."""
+
+    start: Start
+    moment: Moment
+    epoch: int  #: epochs done
+
+
+@dataclass(frozen=True, eq=False)
+class Checkpoint:
+    """Where and how often a run is saved, and of which fit it is.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    every : float
+        Seconds between two saves, at least; 0 saves after every step.
+    fingerprint : dict
+        Of the parameters and the data; a file with another one is refused.
+    kinds : tuple of types
+        The classes of terms, besides those of vrmf, that the file may hold.
+    """
+
+    path: Path
+    every: float
+    fingerprint: dict[str, Any]
+    kinds: tuple[type, ...] = ()
+
+    def read(self, solver: AbstractSolver, source: AbstractSource) -> Saved | None:
+        """Return what the file holds, or None if there is none; it is left as it is."""
+        if not self.path.exists():
+            return None
+        verify(self.path)
+        with self._reader() as reader:
+            manifest = reader.manifest()
+            differing = differences(manifest["fingerprint"], self.fingerprint)
+            if differing:
+                raise ValueError(
+                    f"{self.path} is the checkpoint of another fit: {'; '.join(differing)}. Use another "
+                    "path, or remove the file to start anew."
+                )
+            start = Start(**reader.decode(manifest["start"]))
+            columns = {name: column.tolist() for name, column in reader.decode(manifest["history"]).items()}
+            history = History(**columns, last=reader.decode(manifest["measured"]))
+        first = solver.init(Problem(start.formulation, source), start.D, start.seed)
+
+        def state() -> State:
+            with self._reader(*declared_types(type(first))) as reader:
+                return reader.decode(manifest["state"])
+
+        return Saved(start, Moment(state, manifest["seconds"], history), manifest["epoch"])
+
+    @contextlib.contextmanager
+    def keeping(self, start: Start, saved: Saved | None) -> Iterator[Watch]:
+        """Give a function that saves the iterates which it sees, when it is time.
+
+        What is newest is saved at the end, and also if the run ends by an exception.
+        """
+        keeper = _Keeper(self, start, is_saved=saved is not None)
+        try:
+            yield keeper.watch
+        except BaseException as error:
+            try:
+                keeper.save()
+            except Exception as failure:
+                error.add_note(f"The checkpoint {self.path} could not be brought up to date: {failure!r}")
+            raise
+        keeper.save()
+
+    def write(self, start: Start, current: Iterate, history: History) -> None:
+        """Put a moment of the run into the file, whole or not at all."""
+        writer = ExactWriter((*VALUES, *self.kinds, *declared_types(type(current.state))))
+        columns = {name: np.array(getattr(history, name)) for name in COLUMNS}
+        manifest = {
+            "format": FORMAT,
+            "version": VERSION,
+            "vrmf": __version__,
+            "fingerprint": self.fingerprint,
+            "start": writer.encode("start", {f.name: getattr(start, f.name) for f in _START_FIELDS}),
+            "state": writer.encode("state", current.state),
+            "epoch": current.epoch,
+            "seconds": current.seconds,
+            "history": writer.encode("history", columns),
+            "measured": writer.encode("measured", history.last),
+        }
+        with replacing(self.path) as file:
+            file.write(_header(""))
+            digesting = _Digesting(file)
+            write_archive(digesting, manifest, writer.arrays)
+            file.seek(0)
+            file.write(_header(digesting.digest.hexdigest()))
+
+    @contextlib.contextmanager
+    def _reader(self, *kinds: type) -> Iterator[Reader]:
+        """Open the file, whose checksum is right: if it cannot be read, vrmf is another."""
+        try:
+            with zipfile.ZipFile(self.path) as archive:
+                yield Reader(archive, (*VALUES, *self.kinds, *kinds))
+        except (*DAMAGE, UnknownType) as error:
+            raise ValueError(
+                f"{self.path} does not fit vrmf {__version__} ({error!r}). Go on with the version that "
+                "wrote it, or remove the file to start anew."
+            ) from error
+
+
+_START_FIELDS = dataclasses.fields(Start)
+
+
+@dataclass
+class _Keeper:
+    """Saves the newest iterate of a run, if it is not in the file yet."""
+
+    checkpoint: Checkpoint
+    start: Start
+    is_saved: bool  #: whether what comes first is in the file
+    newest: tuple[Iterate, History, Mark] | None = None
+    clock: Callable[[], float] = time.monotonic
+    last: float = field(default_factory=time.monotonic)  #: when something was saved
+
+    def watch(self, current: Iterate, history: History) -> None:
+        is_first, self.newest = self.newest is None, (current, history, history.mark())
+        if is_first and self.is_saved:
+            return
+        self.is_saved = False
+        if is_first or self.clock() - self.last >= self.checkpoint.every:
+            self.save()
+
+    def save(self) -> None:
+        if self.is_saved or self.newest is None:
+            return
+        current, history, mark = self.newest
+        self.checkpoint.write(self.start, current, history.upto(mark))
+        self.is_saved, self.last = True, self.clock()
+
+
+def verify(path: Path) -> None:
+    """Raise unless the file is a whole checkpoint of a version that can be read."""
+    remedy = "Use another path, or remove the file to start anew."
+    with open(path, "rb") as file:
+        header = file.readline(len(_header("")) + 9)
+        told = _HEADER.fullmatch(header)
+        if told is None:
+            kind = "an archive, such as vrmf.save writes" if header[:2] == b"PK" else "something else"
+            raise ValueError(f"{path} is not a checkpoint of vrmf, or is damaged: it is {kind}. {remedy}")
+        version = int(told[1])
+        if version > VERSION:
+            raise ValueError(
+                f"{path} has version {version} of the format. Upgrade vrmf; this one reads up to "
+                f"version {VERSION}."
+            )
+        digest = _digest()
+        while chunk := file.read(_CHUNK):
+            digest.update(chunk)
+    if header != _header(digest.hexdigest()):
+        raise ValueError(f"{path} is damaged: its checksum is not that of its content. {remedy}")
+
+
+def declared_types(kind: type) -> set[type]:
+    """Return the dataclasses that a value may hold by the types of its fields, with its own.
+
+    >>> from vrmf.solvers.smm import SMMState
+    >>> sorted(each.__name__ for each in declared_types(SMMState))
+    ['Measurement', 'SMMState', 'Usage', 'WorstRows']
+    """
+    found: set[type] = set()
+    waiting: list[Any] = [kind]
+    while waiting:
+        hint = waiting.pop()
+        if isinstance(hint, type) and dataclasses.is_dataclass(hint) and hint not in found:
+            found.add(hint)
+            with contextlib.suppress(NameError):  # a name that only a type checker knows
+                waiting.extend(typing.get_type_hints(hint).values())
+        waiting.extend(typing.get_args(hint))
+    return found
+
+
+def types_in(value: Any) -> set[type]:
+    """Return the classes of the dataclass values in a value."""
+    if isinstance(value, dict):
+        return types_in(list(value.values()))
+    if isinstance(value, list | tuple):
+        return set().union(*map(types_in, value))
+    if not dataclasses.is_dataclass(value) or isinstance(value, type):
+        return set()
+    return {type(value)} | types_in([getattr(value, f.name) for f in dataclasses.fields(value)])
+
+
+def _digest() -> Any:
+    return hashlib.blake2b(digest_size=32)
+
+
+def _header(digest: str) -> bytes:
+    """Return the first line of a file; its length does not depend on the digest."""
+    return f"{FORMAT} {VERSION} {digest:0>64}\n".encode()
+
+
+class _Digesting:
+    """A file to be written from begin to end, which keeps a digest of what was written."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self.file = file
+        self.digest = _digest()
+
+    def write(self, data: Any) -> int:
+        self.digest.update(data)
+        return self.file.write(data)
+
+    def flush(self) -> None:
+        self.file.flush()

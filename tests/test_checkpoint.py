@@ -1,0 +1,620 @@
+"""A fit that was interrupted, however, ends with the bits of one that was not; its file never lies."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import shutil
+import tracemalloc
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+
+import vrmf
+from lives import SOLVERS, data, is_killed, model, open_nursery
+from shells import NAMES, codes_may_stop_short, corrupted, make
+from tables import AsymmetricL1, generator
+from vrmf.archive import Reader
+from vrmf.atomic import remove_leftovers, replacing
+from vrmf.checkpoint import declared_types, types_in, verify
+from vrmf.estimators import AbstractFactorizer
+from vrmf.loop import History, Iterate, Measurement
+from vrmf.solvers import SMM, VR, AbstractSolver
+from vrmf.solvers.vr import VRState
+from vrmf.terms import L1, Box, Free, NonNegative, UnitBall
+
+X = data()
+LATER = 1e9  #: seconds after which only the start, the end and interruptions are saved
+
+
+def assert_same(ours: AbstractFactorizer, theirs: AbstractFactorizer) -> None:
+    """Assert that two fits ended alike, to the bit and in all that they remember but the seconds."""
+    np.testing.assert_array_equal(ours.components_, theirs.components_)
+    assert ours.components_.dtype == theirs.components_.dtype
+    assert ours.history_.keys() == theirs.history_.keys()
+    for name in ours.history_.keys() - {"seconds"}:
+        np.testing.assert_array_equal(ours.history_[name], theirs.history_[name], name)
+    assert np.all(np.diff(ours.history_["seconds"]) >= 0)
+    for name in ("objective_", "stationarity_", "n_iter_", "n_steps_", "n_passes_", "stop_reason_"):
+        assert getattr(ours, name) == getattr(theirs, name), name
+    assert ours.formulation_ == theirs.formulation_ and ours.solver_ == theirs.solver_
+    assert ours._stream_weights.keys() == theirs._stream_weights.keys()
+    for field in dataclasses.fields(theirs._stream):
+        np.testing.assert_array_equal(
+            getattr(ours._stream, field.name), getattr(theirs._stream, field.name)
+        )
+    for each in (ours, theirs) if not ours.center else ():
+        each.partial_fit(X[:50])
+    np.testing.assert_array_equal(ours.components_, theirs.components_)
+
+
+class Interruption(Exception):
+    """What a step raises in these tests."""
+
+
+@pytest.fixture
+def interrupted(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Return a function that fits until a step raises, before the step of a given number."""
+
+    def fit(
+        model: AbstractFactorizer, X: Any, step: int, error: type[BaseException] = Interruption
+    ) -> None:
+        kind = type(model._solver())
+        honest = kind.step
+
+        def failing(self: Any, problem: Any, state: Any) -> Any:
+            if state.step == step:
+                raise error
+            return honest(self, problem, state)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(kind, "step", failing)
+            with pytest.raises(error):
+                model.fit(X)
+
+    return fit
+
+
+# A resumed fit is the fit -----------------------------------------------------------------------
+
+
+def assert_goes_on(interrupted: Any, path: Path, X: Any, **options: Any) -> None:
+    reference = model(**options).fit(X)
+    n = reference.n_steps_
+    kept: Any = {"checkpoint": path, "checkpoint_every": LATER}
+    for step in sorted({0, 1, n // 2, n - 1}):
+        interrupted(model(**options, **kept), X, step)
+        verify(path)
+    assert_same(model(**options, **kept).fit(X), reference)
+    assert_same(model(**options, **kept).fit(X), model(**options).fit(X))  # finished: the same again
+    assert list(path.parent.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("name", ["nmf", "robust-pca"])
+@pytest.mark.parametrize("solver", SOLVERS)
+@codes_may_stop_short
+def test_any_solver_goes_on_where_it_was(interrupted: Any, solver: str, name: str, tmp_path: Path) -> None:
+    assert_goes_on(interrupted, tmp_path / "c", corrupted(X), solver=solver, name=name)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@codes_may_stop_short
+def test_any_estimator_goes_on_where_it_was(
+    interrupted: Any, name: str, dtype: Any, tmp_path: Path
+) -> None:
+    rows = corrupted(X[:100]).astype(dtype)
+    options: dict[str, Any] = {"record_every": 2, "center": name == "robust-pca", "max_iter": 3}
+    assert_goes_on(interrupted, tmp_path / "c", rows, solver="vr", name=name, **options)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_the_law_of_samples_is_on_samples(solver: str, tmp_path: Path) -> None:
+    """The table reaches the states that it is there for."""
+    solver_value, seen = model(solver)._solver(), set()
+    for current in model(solver).iterate(X):
+        state = current.state
+        if isinstance(state, VRState) and state.anchor is not None:
+            seen.add("sample" if state.anchor.sample is not None else "all")
+            seen |= {"codes"} if state.anchor.codes is not None else set()
+    if isinstance(solver_value, VR):
+        assert ("sample" in seen) == (solver == "vr-on-samples") and "all" in seen
+        assert ("codes" in seen) == (solver not in ("vr-without-cache", "vr-literal"))
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_saving_changes_nothing_and_more_epochs_go_on(solver: str, tmp_path: Path) -> None:
+    reference, path = model(solver).fit(X), tmp_path / "c"
+    for epochs in (1, 2, reference.max_iter):
+        resumed = model(solver, max_iter=epochs, checkpoint=path, checkpoint_every=0).fit(X)
+    assert_same(resumed, reference)
+
+
+def test_what_is_free_may_change(interrupted: Any, tmp_path: Path) -> None:
+    kept: Any = {"checkpoint": tmp_path / "c", "checkpoint_every": LATER}
+    interrupted(model("vr", **kept, n_jobs=2, max_iter=2, tol=1e-9), X, 20)
+    resumed = model("vr", **kept, max_time=100.0).fit(X)
+    assert_same(resumed, model("vr").fit(X))
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError, SystemExit])
+def test_whatever_ends_a_fit_is_saved(interrupted: Any, error: type[BaseException], tmp_path: Path) -> None:
+    path = tmp_path / "c"
+    interrupted(model("vr", checkpoint=path), X, 23, error)
+    assert saved_step(path) == 23
+
+
+def test_an_interrupt_while_history_is_written_leaves_a_sound_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The step after an anchor measures the row before; then the interrupt comes.
+
+    The file must not know of that measurement yet: here the fit would end by it, a step too early.
+    """
+    known = [(row, v) for row, v in enumerate(model("vr").fit(X).history_["stationarity"]) if v == v]
+    row, value = next(each for each in known if each[0] > 25)
+    options: Any = {"tol": 1.0001 * value / known[0][1]}
+    kept: Any = {"checkpoint": tmp_path / "c", "checkpoint_every": LATER}
+    honest = History.note
+
+    def torn(self: History, measured: Measurement) -> None:
+        honest(self, measured)
+        if len(self.step) > row:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(History, "note", torn)
+        with pytest.raises(KeyboardInterrupt):
+            model("vr", **options, **kept).fit(X)
+    reference = model("vr", **options).fit(X)
+    assert reference.stop_reason_.startswith("stationary") and reference.n_steps_ == row + 1
+    assert_same(model("vr", **options, **kept).fit(X), reference)
+
+
+def test_a_fit_that_diverges_ends_alike(tmp_path: Path) -> None:
+    """Its file keeps the last sound iterate, from which it diverges again."""
+    terms: Any = {"name": "matrix-factorization", "code": Box(0.5, 1.0), "dictionary": Free()}
+
+    def fit(**more: Any) -> AbstractFactorizer:
+        estimator = model("vr-literal", **terms, max_iter=50, **more)
+        with pytest.warns(ConvergenceWarning, match="diverged"):
+            return estimator.set_params(solver__step_size=1e4).fit(X)
+
+    reference = fit()
+    assert_same(fit(checkpoint=tmp_path / "c", checkpoint_every=0), reference)
+    assert_same(fit(checkpoint=tmp_path / "c"), fit())
+
+
+def test_seconds_and_lines_go_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    kept: Any = {"checkpoint": tmp_path / "c", "verbose": 1}
+    first = model("batch", max_iter=3, **kept).fit(X)
+    second = model("batch", max_iter=5, **kept).fit(X)
+    assert second.history_["seconds"][:4] == first.history_["seconds"]
+    epochs = [line.split()[2] for line in capsys.readouterr().out.splitlines()]
+    assert epochs == ["1", "2", "3", "4", "5"]
+    spent = second.history_["seconds"][-1]
+    third = model("batch", max_iter=500, max_time=spent, **kept).fit(X)
+    assert third.n_steps_ == 5 and "max_time" in third.stop_reason_
+
+
+def test_codes_of_a_resumed_fit(tmp_path: Path) -> None:
+    first = model("vr", checkpoint=tmp_path / "c").fit_transform(X)
+    np.testing.assert_array_equal(model("vr", checkpoint=tmp_path / "c").fit_transform(X), first)
+
+
+def test_a_random_state_that_is_shared_is_left_alike(interrupted: Any, tmp_path: Path) -> None:
+    kept: Any = {"checkpoint": tmp_path / "c"}
+    reference = model("smm", random_state=np.random.RandomState(5)).fit(X)
+    interrupted(model("smm", random_state=np.random.RandomState(5), **kept), X, 7)
+    shared, untouched = np.random.RandomState(6), np.random.RandomState(6)
+    assert_same(model("smm", random_state=shared, **kept).fit(X), reference)
+    untouched.randint(2**31 - 1)
+    assert shared.randint(1000) == untouched.randint(1000)
+    with pytest.raises(ValueError, match="`random_state` was a RandomState and is None"):
+        model("smm", random_state=None, **kept).fit(X)
+
+
+def test_iterate_and_streams_ignore_checkpoints(tmp_path: Path) -> None:
+    stream = model("smm", checkpoint=tmp_path / "c")
+    next(stream.iterate(X))
+    stream.partial_fit(X)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_warm_start_is_told_by_its_dictionary(interrupted: Any, tmp_path: Path) -> None:
+    path = tmp_path / "c"
+
+    def warm(epochs: int, **options: Any) -> AbstractFactorizer:
+        begun = model("vr", warm_start=True, max_iter=epochs).fit(X)
+        return begun.set_params(max_iter=4, **options)
+
+    interrupted(warm(1, checkpoint=path), X, 30)
+    assert_same(warm(1, checkpoint=path).fit(X), warm(1).fit(X))
+    with pytest.raises(
+        ValueError, match=r"the starting dictionary was an array of shape .* and is another"
+    ):
+        warm(2, checkpoint=path).fit(X)
+    with pytest.raises(ValueError, match=r"the starting dictionary was an array .* and is not given"):
+        model("vr", warm_start=True, checkpoint=path).fit(X)
+
+
+# Classes of the user's own ----------------------------------------------------------------------
+
+
+def test_own_terms_are_known_from_the_parameters(interrupted: Any, tmp_path: Path) -> None:
+    own: Any = {"name": "matrix-factorization", "code": AsymmetricL1(0.1, 0.2), "dictionary": UnitBall()}
+    kept: Any = {"checkpoint": tmp_path / "c"}
+    interrupted(model("vr", **own, **kept), X, 20)
+    assert_same(model("vr", **own, **kept).fit(X), model("vr", **own).fit(X))
+    with pytest.raises(ValueError, match=r"`code__down` was 0.2 and is 0.3"):
+        model("vr", **(own | {"code": AsymmetricL1(0.1, 0.3)}), **kept).fit(X)
+
+
+@dataclass(frozen=True, eq=False)
+class Travel:
+    """How far the dictionary went."""
+
+    way: Any
+
+
+@dataclass(frozen=True, eq=False)
+class TravellerState(VRState):
+    """A state with a value of a class of its own."""
+
+    travel: Travel | None = None
+
+
+@dataclass(frozen=True)
+class Traveller(VR):
+    """A user's own solver."""
+
+    def init(self, problem: Any, D: Any, seed: int) -> TravellerState:
+        return TravellerState(D=D, seed=seed)
+
+    def step(self, problem: Any, state: Any) -> Any:
+        new = super().step(problem, state)
+        before = np.float32(0) if state.travel is None else state.travel.way
+        assert isinstance(new, TravellerState)
+        return dataclasses.replace(new, travel=Travel(before + np.float32(np.abs(new.D - state.D).max())))
+
+
+def test_own_solvers_are_known_by_their_states(interrupted: Any, tmp_path: Path) -> None:
+    options: Any = {"checkpoint": tmp_path / "c", "checkpoint_every": 0}
+    own = model("vr", **options).set_params(solver=Traveller())
+    interrupted(own, X, 20)
+    assert_same(own.fit(X), model("vr").set_params(solver=Traveller()).fit(X))
+    travelled = saved_state(tmp_path / "c", Traveller()).travel.way
+    assert isinstance(travelled, np.float32)  # in double precision it would add up otherwise
+
+
+def test_what_cannot_be_stored_is_found_at_once(interrupted: Any, tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match="init is <function"):
+        model("vr", init=np.sum, checkpoint=tmp_path / "c").fit(X)
+
+    @dataclass(frozen=True)
+    class UnitBall(vrmf.terms.UnitBall):
+        """A class with the name of another."""
+
+    terms: Any = {"name": "matrix-factorization", "code": L1(0.1) + NonNegative(), "dictionary": UnitBall()}
+    kept: Any = {"checkpoint": tmp_path / "c"}
+    interrupted(model("vr", **terms, **kept), X, 20)  # one class of that name alone is known
+    model("vr", **terms, **kept).fit(X)
+    two = terms | {"outliers": vrmf.terms.UnitBall()}
+    with pytest.raises(TypeError, match="is a UnitBall, which could not be read back"):
+        model("vr", **two, checkpoint=tmp_path / "d").fit(X)
+
+
+# What is refused ---------------------------------------------------------------------------------
+
+
+def saved_state(path: Path, solver: AbstractSolver | None = None) -> Any:
+    """Return the state in a checkpoint of NMF, read past the estimator."""
+    verify(path)
+    with zipfile.ZipFile(path) as archive:
+        kind = type((solver or VR()).init(Any, np.zeros((3, 6)), 0)) if solver else VRState  # type: ignore[arg-type]
+        reader = Reader(archive, (*vrmf.archive.VALUES, *declared_types(kind)))
+        return reader.decode(reader.manifest()["state"])
+
+
+def saved_step(path: Path) -> int:
+    """Return how many steps a checkpoint has done, after all of it was verified."""
+    verify(path)
+    with zipfile.ZipFile(path) as archive:
+        assert archive.testzip() is None
+        node = Reader(archive, ()).manifest()["state"]
+        return int(node["fields"]["step"])
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Return a checkpoint that no test may change."""
+    path = tmp_path_factory.mktemp("kept") / "c"
+    model("vr", max_iter=2, checkpoint=path).fit(X)
+    before = path.read_bytes()
+    yield path
+    assert path.read_bytes() == before
+    assert list(path.parent.iterdir()) == [path]
+
+
+def changed(rows: Any, row: int) -> Any:
+    other = rows.copy()
+    other[row, 3] = np.nextafter(other[row, 3], np.inf)
+    return other
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (X[:-1], "the data had 400 rows and 6 columns and have 399 rows and 6 columns"),
+        (X[:, :-1], "the data had 400 rows and 6 columns and have 400 rows and 5 columns"),
+        (X.astype(np.float32), "the data were float64 and are float32"),
+        (changed(X, 0), "the rows differ"),
+        (changed(X, 399), "the rows differ"),
+        (changed(X, int(np.linspace(0, 399, 64)[17])), "the rows differ"),
+        (X[::-1], "the rows differ"),
+    ],
+)
+def test_other_data_are_refused(rows: Any, message: str, kept: Path) -> None:
+    with pytest.raises(ValueError, match=rf"another fit: {message}\. Use another path, or remove the file"):
+        model("vr", checkpoint=kept).fit(rows)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"n_components": 4}, "`n_components` was 3 and is 4"),
+        ({"random_state": 1}, "`random_state` was 0 and is 1"),
+        ({"random_state": None}, "`random_state` was 0 and is None"),
+        ({"alpha": 0.5}, "`alpha` was 'auto' and is 0.5"),
+        ({"init": "svd"}, "`init` was 'data' and is 'svd'"),
+        ({"init": np.full((3, 6), 1 / 6)}, r"`init` was 'data' and is an array of shape \(3, 6\)"),
+        ({"record_every": 3}, "`record_every` was None and is 3"),
+        ({"warm_start": True}, "`warm_start` was False and is True"),
+        ({"solver": "smm"}, "`solver` was VR and is SMM"),
+        ({"name": "robust-pca"}, "`estimator` was NMF and is RobustPCA"),
+        ({"name": "robust-pca", "center": True}, "`center` was False and is True"),
+    ],
+)
+def test_other_parameters_are_refused(options: dict[str, Any], message: str, kept: Path) -> None:
+    with pytest.raises(ValueError, match=f"another fit: .*{message}.*Use another path, or remove"):
+        model(**({"solver": "vr"} | options), checkpoint=kept).fit(X)
+
+
+def test_every_difference_is_told(kept: Path) -> None:
+    other = model("vr", checkpoint=kept, alpha=0.5).set_params(
+        solver=VR(batch_size=7, coder=vrmf.solvers.Coder(tol=1e-3))
+    )
+    with pytest.raises(ValueError) as told:
+        other.fit(X[:50])
+    for message in (
+        "`alpha`",
+        "`solver__batch_size` was 'auto' and is 7",
+        "`solver__coder`",
+        "the data had",
+    ):
+        assert message in str(told.value)
+
+
+def test_equal_values_are_equal(interrupted: Any, tmp_path: Path) -> None:
+    """By name or by value, as a list or as a tuple, 1 or 1.0."""
+    kept: Any = {"name": "group-dictionary-learning", "checkpoint": tmp_path / "c", "n_components": 4}
+    written: Any = {"alpha": 1, "groups": [[0, 1], [2, 3]], "group_weights": (1, 2.0)}
+    again: Any = {"alpha": np.float64(1), "groups": ((0, 1), range(2, 4)), "group_weights": [1.0, 2]}
+    interrupted(model("smm", **kept, **written), X, 5)
+    resumed = model("smm", **kept, **again).set_params(solver=SMM()).fit(X)
+    assert_same(resumed, model("smm", **(kept | {"checkpoint": None}), **written).fit(X))
+    array: Any = {"init": np.eye(4, 6), "name": "dictionary-learning", "n_components": 4}
+    model("smm", **array, checkpoint=tmp_path / "d").fit(X)
+    model("smm", **(array | {"init": np.eye(4, 6)}), checkpoint=tmp_path / "d").fit(X)
+    with pytest.raises(ValueError, match=r"`init` was an array of shape .* and is another"):
+        model("smm", **(array | {"init": np.eye(4, 6)[::-1]}), checkpoint=tmp_path / "d").fit(X)
+
+
+# Files that are not what they should be ----------------------------------------------------------
+
+
+def test_every_flipped_byte_is_noticed(kept: Path, tmp_path: Path) -> None:
+    path, whole = tmp_path / "c", kept.read_bytes()
+    verify(kept)
+    rng = generator("flips")
+    places = {*range(120), *range(len(whole) - 60, len(whole)), *rng.choice(len(whole), 250).tolist()}
+    for place in places:
+        damaged = bytearray(whole)
+        damaged[place] ^= 1 << int(rng.integers(8))
+        path.write_bytes(damaged)
+        with pytest.raises(ValueError, match=r"is damaged|Upgrade vrmf"):
+            verify(path)
+    with pytest.raises(ValueError, match=r"is damaged: its checksum .* remove the file to start anew"):
+        model("vr", checkpoint=path).fit(X)
+    assert path.read_bytes() == damaged
+
+
+@pytest.mark.parametrize("length", [0, 1, 50, 83, 84, 1000, -1])
+def test_a_file_that_was_cut_off_is_noticed(length: int, kept: Path, tmp_path: Path) -> None:
+    (tmp_path / "c").write_bytes(kept.read_bytes()[:length])
+    with pytest.raises(ValueError, match="is damaged"):
+        model("vr", checkpoint=tmp_path / "c").fit(X)
+
+
+def test_a_newer_format_says_so(kept: Path, tmp_path: Path) -> None:
+    newer = kept.read_bytes().replace(b"vrmf-checkpoint 1 ", b"vrmf-checkpoint 2 ", 1)
+    (tmp_path / "c").write_bytes(newer)
+    with pytest.raises(ValueError, match=r"has version 2 of the format. Upgrade vrmf"):
+        model("vr", checkpoint=tmp_path / "c").fit(X)
+    assert (tmp_path / "c").read_bytes() == newer
+
+
+def test_other_files_are_refused_and_left_alone(kept: Path, tmp_path: Path) -> None:
+    path = tmp_path / "m"
+    vrmf.save(make("nmf").fit(X), path)
+    before = path.read_bytes()
+    with pytest.raises(ValueError, match=r"is not a checkpoint of vrmf.*such as vrmf.save writes"):
+        model("vr", checkpoint=path).fit(X)
+    assert path.read_bytes() == before
+    path.write_bytes(generator("bytes").bytes(5000))
+    with pytest.raises(ValueError, match=r"is not a checkpoint of vrmf.*something else"):
+        model("vr", checkpoint=path).fit(X)
+    with pytest.raises(ValueError, match="is not a model file of vrmf"):
+        vrmf.load(kept)
+
+
+def test_a_state_of_another_version_is_refused(
+    kept: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copy(kept, tmp_path / "c")
+
+    @dataclass(frozen=True, eq=False)
+    class VRState:
+        """A state with other fields than the file."""
+
+    monkeypatch.setattr(VR, "init", lambda self, problem, D, seed: VRState())
+    with pytest.raises(ValueError, match=r"does not fit vrmf .* Go on with the version that wrote it"):
+        model("vr", checkpoint=tmp_path / "c").fit(X)
+
+
+def test_bad_places_are_found_before_the_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vrmf.NMF, "_start", lambda *arguments: pytest.fail("the work began"))
+    for place, message in [
+        (tmp_path / "missing" / "c", "there is no folder .* Create it"),
+        (tmp_path, "which is a folder or a device. Use the path of a file"),
+        (Path(os.devnull), "which is a folder or a device"),
+        (tmp_path / ("long" * 100), "no file can be written there .* Use another path"),
+        (3, "`checkpoint` is 3. Use the path of a file, or None"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            model("vr", checkpoint=place).fit(X)
+    with pytest.raises(ValueError, match=r"`checkpoint_every` is -1. Use a finite number of at least 0"):
+        model("vr", checkpoint_every=-1).fit(X)
+
+
+def test_a_save_that_fails_leaves_the_old_file(
+    interrupted: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "c"
+    interrupted(model("vr", checkpoint=path), X, 10)
+
+    def full(*arguments: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(OSError, match="No space") as told:
+            model("vr", checkpoint=path, checkpoint_every=0).fit(X)
+    assert "could not be brought up to date" in told.value.__notes__[0]
+    assert saved_step(path) == 10 and list(tmp_path.iterdir()) == [path]
+    assert_same(model("vr", checkpoint=path).fit(X), model("vr").fit(X))
+
+
+def test_leftovers_of_the_dead_are_removed_and_of_the_living_are_not(tmp_path: Path) -> None:
+    path = tmp_path / "c"
+    dead, living, other = (tmp_path / name for name in (f".c.{2**22 + 1}-a.partial", "", ".d.1-a.partial"))
+    living = tmp_path / f".c.{os.getpid()}-b.partial"
+    for file in (dead, living, other):
+        file.write_bytes(b"half")
+    remove_leftovers(path)
+    assert not dead.exists() and living.exists() and other.exists()
+    os.utime(living, (0, 0))
+    remove_leftovers(path)
+    assert not living.exists()
+
+
+def test_a_link_stays_a_link(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "c").symlink_to(tmp_path / "elsewhere" / "c")
+    model("batch", max_iter=2, checkpoint=tmp_path / "c").fit(X)
+    assert (tmp_path / "c").is_symlink() and saved_step(tmp_path / "elsewhere" / "c") == 2
+
+
+def test_models_without_these_parameters_can_be_read(tmp_path: Path) -> None:
+    path = tmp_path / "m"
+    vrmf.save(make("nmf", checkpoint=tmp_path / "c").fit(X), path)
+    assert vrmf.load(path).checkpoint == os.fspath(tmp_path / "c")
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    manifest = json.loads(members["manifest.json"])
+    for name in ("checkpoint", "checkpoint_every"):
+        del manifest["params"]["items"][name]
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in (members | {"manifest.json": json.dumps(manifest).encode()}).items():
+            archive.writestr(name, content)
+    assert vrmf.load(path).checkpoint is None
+
+
+# Arrays ------------------------------------------------------------------------------------------
+
+
+def test_large_arrays_are_not_copied(tmp_path: Path) -> None:
+    """They are streamed both ways, mapped ones as well, and keep the order of their entries."""
+    size = 2**26
+    mapped = np.memmap(tmp_path / "codes", dtype=np.float64, mode="w+", shape=(size // 80, 10), order="F")
+    mapped[:] = np.arange(10)
+    state = VRState(D=np.eye(2), seed=0, point=mapped)
+    checkpoint = vrmf.checkpoint.Checkpoint(tmp_path / "c", 0, {"parameters": {}, "data": {}})
+    history = History()
+    history.add(Iterate(state.D, 0, 0, 0.0, 0.0, state))
+    start = vrmf.checkpoint.Start(model("vr").fit(X).formulation_, state.D, 0, {})
+    tracemalloc.start()
+    try:
+        checkpoint.write(start, Iterate(state.D, 0, 0, 0.0, 0.0, state), history)
+        assert tracemalloc.get_traced_memory()[1] < size // 2
+        tracemalloc.reset_peak()
+        came = saved_state(tmp_path / "c").point
+        assert tracemalloc.get_traced_memory()[1] < 1.25 * size
+    finally:
+        tracemalloc.stop()
+    np.testing.assert_array_equal(came, mapped)
+    assert came.flags.f_contiguous and came.flags.writeable
+
+
+def test_types_that_a_value_holds() -> None:
+    assert types_in({"a": [L1(1.0) + NonNegative()], "b": 3}) == {L1, NonNegative, vrmf.terms.Sum}
+    names = {kind.__name__ for kind in declared_types(VRState)}
+    assert names >= {"VRState", "SMMState", "Anchor", "Stats", "WorstRows", "Usage", "Measurement"}
+
+
+def test_a_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
+    with pytest.raises(Interruption), replacing(tmp_path / "c") as file:
+        file.write(b"half")
+        raise Interruption
+    assert not list(tmp_path.iterdir())
+
+
+# Kills -------------------------------------------------------------------------------------------
+
+KILLS = 7  #: for each solver
+
+
+@pytest.fixture(scope="module")
+def nursery() -> None:
+    """Have processes born with all kernels loaded."""
+    open_nursery()
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_killed_fits_end_as_if_nothing_had_been(solver: str, nursery: None, tmp_path: Path) -> None:
+    rng, reference, path = generator(f"kills {solver}"), model(solver).fit(X), tmp_path / "c"
+    pause = 1 / reference.n_steps_
+    kills, finished, steps = 0, 0, [0]
+    while kills < KILLS:
+        # Some die while they read the file and prepare, the others in their steps and while they save.
+        moment = ("begins", rng.uniform(0, 0.1)) if kills % 3 == 2 else ("steps", rng.uniform(0.02, 0.25))
+        if is_killed(solver, path, pause, *moment):
+            kills += 1
+            steps.append(saved_step(path) if path.exists() else 0)
+            assert steps[-1] >= steps[-2]
+        else:
+            finished += 1
+            resumed = model(solver, checkpoint=path).fit(X)
+            np.testing.assert_array_equal(resumed.components_, reference.components_)
+            path.unlink()
+            steps.append(0)
+    assert finished <= KILLS // 2 and len(set(steps)) >= KILLS // 2
+    assert_same(model(solver, checkpoint=path).fit(X), reference)
+    assert list(tmp_path.iterdir()) == [path]

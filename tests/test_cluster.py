@@ -179,7 +179,7 @@ def test_incremental_of_dask_ml_takes_our_estimators(client: Any) -> None:
     wrapped = wrappers.Incremental(model("smm"))
     wrapped.fit(on_cluster())
     assert wrapped.estimator_.n_samples_seen_ == len(X)
-    assert np.isfinite(wrapped.score(on_cluster()))
+    assert np.isfinite(wrapped.score(on_cluster(), None))
 
 
 def test_bad_rows_are_named(client: Any) -> None:

@@ -14,12 +14,14 @@ import pytest
 import scipy.sparse
 import zarr
 
-import vrmf
 from inputs import FILES, KINDS, STORED, every_kind, frame, lazy, npy, zarr_folder
 from shells import corrupted, every_estimator, every_solver, fitted, make, rows
-from vrmf.solvers import VR
+from vrmf.solvers import SOLVERS, VR
 from vrmf.sources import as_source, tables
 from vrmf.terms.base import Array
+
+#: Frames and Arrow tables have names, arrays have none: scikit-learn notes the difference.
+pytestmark = pytest.mark.filterwarnings("ignore:X (has|does not have valid) feature names:UserWarning")
 
 X = corrupted(rows(5 * STORED + 3))
 CHUNK_BYTES = 2 * STORED * X.shape[1] * 8
@@ -80,8 +82,9 @@ def _same_answers(model: Any, data: Any) -> None:
 @pytest.mark.parametrize("kind", ["npy", "hdf5", "sparse", "dask"])
 def test_a_batch_of_a_stream_may_be_of_any_kind(kind: str, tmp_path: Path) -> None:
     model, expected = make("nmf", solver="smm"), make("nmf", solver="smm")
-    model.partial_fit(KINDS[kind].make(X, tmp_path)).partial_fit(X)
-    expected.partial_fit(X).partial_fit(X)
+    data = KINDS[kind].make(X, tmp_path)
+    model.partial_fit(data).partial_fit(X)
+    expected.partial_fit(X if KINDS[kind].in_memory else twin(data)).partial_fit(X)
     np.testing.assert_allclose(model.components_, expected.components_, rtol=1e-6, atol=1e-9)
 
 
@@ -143,25 +146,26 @@ def test_an_empty_chunk_has_no_codes() -> None:
 
 # Memory ------------------------------------------------------------------------------------------
 
-BIG = 2**24  #: bytes
+BIG = 2**23  #: bytes
 
 
 def big(kind: str, folder: Path) -> Any:
-    data = np.random.default_rng(0).random((BIG // 8 // 256, 256))
+    data = np.random.default_rng(0).random((BIG // 8 // 64, 64))
     if kind == "sparse":
         data[data < 0.98] = 0
         return scipy.sparse.csr_array(data)
     if kind == "zarr":
-        return zarr_folder(data, folder, chunks=(256, 256), compressors=None)
+        return zarr_folder(data, folder, chunks=(512, 64), compressors=None)
     return npy(data, folder)
 
 
-@pytest.mark.parametrize("kind", ["npy", "zarr", "sparse"])
-@pytest.mark.parametrize("solver", ["vr", "smm"])
+@pytest.mark.parametrize(
+    ("kind", "solver"), [("npy", "vr"), ("npy", "smm"), ("zarr", "vr"), ("sparse", "vr")]
+)
 def test_no_copy_of_the_data_is_made(
     kind: str, solver: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tables, "CHUNK_BYTES", BIG // 64)
+    monkeypatch.setattr(tables, "CHUNK_BYTES", BIG // 32)
     monkeypatch.setattr(tables, "ROWS_BYTES", 0)
     data = big(kind, tmp_path)
     model = make("nmf", solver=solver, max_iter=1, init="data")
@@ -236,15 +240,14 @@ def test_streams_that_will_not_do_are_refused() -> None:
 # Refusals ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", FILES)
-@every_solver
+@pytest.mark.parametrize(
+    ("kind", "solver"), [*((kind, "vr") for kind in FILES), *(("hdf5", solver) for solver in SOLVERS)]
+)
 def test_a_fit_names_the_row_that_is_not_finite(kind: str, solver: str, tmp_path: Path) -> None:
     bad = X.copy()
     bad[37, 2] = np.inf
     data = KINDS[kind].make(bad, tmp_path)
-    with pytest.raises(
-        ValueError, match=r"Row 37 of the data has NaN or infinite entries\. Use finite ones"
-    ):
+    with pytest.raises(ValueError, match=r"Row 37 of the data has NaN or infinite entries\. Use finite"):
         make("nmf", solver=solver).fit(data)
 
 
@@ -305,4 +308,3 @@ def test_names_of_features_are_kept_and_checked(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="feature names should match"):
         model.transform(pandas.DataFrame(X, columns=list("abcdef")))
     assert not hasattr(model.fit(npy(X, tmp_path)), "feature_names_in_")
-    assert isinstance(vrmf.NMF(), type(model))

@@ -121,7 +121,7 @@ def test_over_a_pass_each_chunk_gives_as_many_rows_as_it_has(
 @pytest.mark.parametrize(("sampling", "window"), [("rows", 1), ("blocks", 2), ("blocks", 3)])
 def test_no_row_is_favoured(bounds: list[int], sampling: str, window: int) -> None:
     layout, n, size = Layout(bounds, sampling, window), bounds[-1], 7
-    steps = 20 * n
+    steps = 10 * n
     counts = np.zeros(n)
     for step in range(steps):
         counts[layout.draw(size, 4, step)] += 1
@@ -168,9 +168,9 @@ def test_the_variance_of_a_mean_by_blocks(window: int, share: float) -> None:
     within = rng.normal(size=(n_chunks, rows))
     within = (within - within.mean(axis=1, keepdims=True)) / within.std(axis=1, keepdims=True)
     values = (math.sqrt(share) * chunk[:, None] + math.sqrt(1 - share) * within).ravel()
-    means = [values[layout.draw(size, seed, 37)].mean() for seed in range(1500)]
+    means = [values[layout.draw(size, seed, 37)].mean() for seed in range(800)]
     predicted = (1 + (size / window - 1) * share) / size
-    assert np.var(means) == pytest.approx(predicted, rel=0.2)
+    assert np.var(means) == pytest.approx(predicted, rel=0.25)
 
 
 def test_a_mini_batch_of_more_rows_than_there_are_is_refused() -> None:

@@ -138,7 +138,7 @@ class CountingTable(AbstractTable):
 class Chunk(np.ndarray):
     """An array that counts in a set by what it is, not by what it holds."""
 
-    __hash__ = object.__hash__
+    __hash__ = object.__hash__  # type: ignore[assignment]
 
     def __eq__(self, other: object) -> Any:
         return self is other

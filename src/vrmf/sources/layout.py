@@ -172,11 +172,11 @@ class Layout:
             chosen = np.sort(rng.choice(count, size, replace=False, shuffle=False))
             return chosen if among is None else among[chosen]
         shares = self._shares(size, key[0], key[1], sample)
-        chosen = [
+        each = [
             self.bounds[chunk] + rng.choice(int(self.sizes[chunk]), count, replace=False, shuffle=False)
             for chunk, count in sorted(shares.items())
         ]
-        return np.sort(np.concatenate(chosen))
+        return np.sort(np.concatenate(each))
 
     def active_chunks(self, size: int, seed: int, step: int, sample: Sample | None) -> tuple[Array, int]:
         """Return the chunks that the mini-batch of a step comes from, and the one that comes next."""

@@ -23,7 +23,7 @@ from vrmf.sources.tables import AbstractTable, as_table
 from vrmf.terms.base import Array
 
 X = generator("tables").normal(size=(5 * STORED + 3, 4))
-DTYPES = ["float64", "float32", "float16", "int64", "int8", "uint8", "bool"]
+DTYPES = ["float64", "float32", "float16", "int64", "bool"]
 
 
 # Rows --------------------------------------------------------------------------------------------

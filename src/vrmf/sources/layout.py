@@ -198,10 +198,11 @@ class Layout:
         _, lanes, before, after = self._moves(size, seed, step, sample)
         shares: dict[int, int] = {}
         for lane, start, stop in zip(lanes, before, after, strict=True):
-            counts = np.diff(np.clip([*lane.begins, lane.length], start, stop))
-            for number in np.flatnonzero(counts):
-                chunk = int(lane.chunks[number])
-                shares[chunk] = shares.get(chunk, 0) + int(counts[number])
+            first, last = lane.begins.searchsorted(start, "right") - 1, lane.begins.searchsorted(stop)
+            edges = [start, *lane.begins[first + 1 : last].tolist(), stop]
+            for chunk, (low, high) in zip(lane.chunks[first:last].tolist(), pairwise(edges), strict=False):
+                if high > low:
+                    shares[chunk] = shares.get(chunk, 0) + high - low
         return shares
 
     def _moves(

@@ -5,11 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
+import numpy as np
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
+from distributed import LocalCluster
 
 import vrmf
+from inputs import FILES, KINDS
+from shells import rows
+from vrmf import cli
 from vrmf.cli import main
+from vrmf.solvers import SOLVERS, VR
+from vrmf.sources import as_source
+from vrmf.sources.cluster import WINDOW
+from vrmf.sources.lazy import dask_array
 
 
 def test_the_demonstration_prints_a_table_and_writes_pictures(tmp_path: Path) -> None:
@@ -46,3 +55,126 @@ def test_every_command_and_option_has_a_help_text_and_is_in_the_readme(name: str
             assert option.help
         else:
             assert option.name and option.name.upper() in command.help
+
+
+# Fits from files ---------------------------------------------------------------------------------
+
+
+def run(*words: object) -> Result:
+    return CliRunner().invoke(main, [str(word) for word in words])
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    np.save(tmp_path / "rows.npy", rows(80))
+    return tmp_path / "rows.npy"
+
+
+def test_a_fit_and_its_codes_are_those_of_the_estimator(data: Path, tmp_path: Path) -> None:
+    place = tmp_path / "nmf.vrmf"
+    result = run(
+        *("fit", data, "--model", "nmf", "-k", 3, "-o", place, "--max-iter", 3, "--tol", 0, "--seed", 4),
+        *("--jobs", 1, "--chunk-rows", 30, "--set", "alpha=0.5", "--set", "solver__batch_size=20"),
+    )
+    assert result.exit_code == 0, result.output
+    expected = vrmf.NMF(3, max_iter=3, tol=0, random_state=4, n_jobs=1, alpha=0.5, solver=VR(batch_size=20))
+    expected.fit(as_source(data, chunk_rows=30))
+    model = vrmf.load(place)
+    np.testing.assert_array_equal(model.components_, expected.components_)
+    told = dict(line.split(maxsplit=1) for line in result.output.splitlines())
+    assert float(told["objective"]) == pytest.approx(model.objective_, rel=1e-5)
+    assert float(told["stationarity"]) == pytest.approx(model.stationarity_, rel=1e-2)
+    assert float(told["passes"]) > 3 and float(told["seconds"]) > 0
+    assert told["stopped"] == model.stop_reason_ and told["model"].endswith("nmf.vrmf")
+
+    result = run("transform", place, data, "-o", tmp_path / "codes.npy", "--chunk-rows", 25, "--jobs", 1)
+    assert result.exit_code == 0 and "80 codes of 3 numbers" in result.output, result.output
+    np.testing.assert_array_equal(np.load(tmp_path / "codes.npy"), expected.transform(np.load(data)))
+    assert {path.name for path in tmp_path.iterdir()} == {"rows.npy", "nmf.vrmf", "codes.npy"}
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_a_fit_by_every_solver(solver: str, data: Path, tmp_path: Path) -> None:
+    words = ("-k", 2, "--solver", solver, "--max-iter", 2, "--verbose", "-o", tmp_path / "model.vrmf")
+    result = run("fit", data, "--model", "robust-pca", *words)
+    assert result.exit_code == 0 and "objective" in result.output, result.output
+    assert vrmf.load(tmp_path / "model.vrmf").solver == solver
+
+
+def test_a_spent_budget_warns_without_a_traceback(data: Path, tmp_path: Path) -> None:
+    result = run("fit", data, "--model", "nmf", "-k", 3, "--max-iter", 1, "-o", tmp_path / "model.vrmf")
+    assert result.exit_code == 0 and "Warning: NMF stopped before it was stationary" in result.stderr
+
+
+WRONG = {
+    "missing data": (["none.npy"], "none.npy does not exist. Use"),
+    "unknown data": (["rows.csv"], "rows.csv is of an unknown kind. Use one of"),
+    "unknown parameter": (["rows.npy", "--set", "beta=1"], "'beta' is not a parameter of NMF. Use one of"),
+    "no value": (["rows.npy", "--set", "alpha"], "`--set` is 'alpha'. Use NAME=VALUE"),
+    "wrong value": (["rows.npy", "--set", "alpha=-1"], "`alpha` is -1. Use"),
+    "a word": (["rows.npy", "--set", "init=nowhere"], "nowhere"),
+    "no folder": (["rows.npy", "-o", "nowhere/model.vrmf"], "nowhere does not exist. Use"),
+    "negative rows": (["negative.npy"], "row 2 is -1. Use"),
+    "no scheduler": (["rows.npy", "--scheduler", "tcp://127.0.0.1:9"], "No scheduler of Dask answers at"),
+    "no address": (["rows.npy", "--scheduler", "what://ever"], "No scheduler of Dask answers at"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_errors_of_a_fit_are_told_plainly(case: str, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(data.parent)
+    monkeypatch.setattr(cli, "PATIENCE", 0.5)
+    Path("rows.csv").write_text("1,2")
+    np.save("negative.npy", np.array([[1.0], [1.0], [-1.0]]))
+    words, message = WRONG[case]
+    result = run("fit", *words, "--model", "nmf", "-k", 1)
+    assert result.exit_code == 1 and message in result.stderr, result.output
+    assert "Traceback" not in result.output and not Path("model.vrmf").exists()
+
+
+def test_errors_of_a_transformation_leave_no_file(data: Path, tmp_path: Path) -> None:
+    vrmf.save(vrmf.NMF(2, tol=0.1, random_state=0).fit(rows(80)), tmp_path / "model.vrmf")
+    bad = rows(80)
+    bad[70, 0] = np.nan
+    np.save(tmp_path / "bad.npy", bad)
+    np.save(tmp_path / "wide.npy", rows(80, d=9))
+    for name, message in {"bad": "Row 70 of the data", "wide": "X has 9 features, but NMF is"}.items():
+        result = run(
+            *("transform", tmp_path / "model.vrmf", tmp_path / f"{name}.npy", "-o", tmp_path / "codes.npy")
+        )
+        assert result.exit_code == 1 and message in result.stderr, result.output
+    result = run("transform", data, data)
+    assert result.exit_code == 1 and "is not a model file of vrmf" in result.stderr
+    assert not [path for path in tmp_path.iterdir() if "codes" in path.name]
+
+
+# Lazy arrays and clusters ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_a_lazy_array_has_the_rows_and_chunks_of_the_file(kind: str, tmp_path: Path) -> None:
+    X = rows(50)
+    path = KINDS[kind].make(X, tmp_path)
+    if not isinstance(path, str | Path):
+        pytest.skip("is no path")
+    for chunk_rows in (None, 20):
+        lazy = dask_array(path, chunk_rows)
+        bounds = as_source(path, chunk_rows=chunk_rows).layout.bounds
+        np.testing.assert_array_equal(np.cumsum([0, *lazy.chunks[0]]), bounds)
+        np.testing.assert_array_equal(lazy.compute(scheduler="synchronous"), X)
+
+
+def test_a_fit_on_a_cluster(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cli, "PATIENCE", 2)
+    words = ["--model", "nmf", "-k", 3, "--max-iter", 2, "--tol", 0, "--chunk-rows", 30, "--jobs", 1]
+    words += ["-o", tmp_path / "model.vrmf"]
+    options = {"processes": False, "dashboard_address": None, "host": "127.0.0.1", "protocol": "tcp://"}
+    with LocalCluster(n_workers=0, threads_per_worker=1, silence_logs=50, **options) as cluster:
+        result = run("fit", data, *words, "--scheduler", cluster.scheduler_address)
+        assert result.exit_code == 1 and "has no workers. Start one: dask worker" in result.stderr
+        cluster.scale(1)
+        result = run("fit", data, *words, "--scheduler", cluster.scheduler_address)
+    assert result.exit_code == 0, result.output
+    expected = vrmf.NMF(3, max_iter=2, tol=0, random_state=0, n_jobs=1)
+    expected.fit(as_source(np.load(data), chunk_rows=30, sampling="blocks", window=WINDOW))
+    np.testing.assert_array_equal(vrmf.load(tmp_path / "model.vrmf").components_, expected.components_)

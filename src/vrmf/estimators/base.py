@@ -12,6 +12,7 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import KW_ONLY, dataclass, replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -228,13 +229,13 @@ class AbstractFactorizer(NestedParameters, Inference, ClassNamePrefixFeaturesOut
         return self
 
     def _fit_stream(self, batches: Any) -> AbstractFactorizer:
-        for name in ("_stream", "components_"):
+        first = next(batches, None)
+        if first is None:
+            raise ValueError("The stream has no batches. Use one with rows.")
+        for name in ("_stream", "components_", "mean_"):
             if hasattr(self, name) and not self.warm_start:
                 delattr(self, name)
-        self.partial_fit(batches)
-        if not hasattr(self, "components_"):
-            raise ValueError("The stream has no batches. Use one with rows.")
-        return self
+        return self.partial_fit(chain([first], batches))
 
     def _fit(self, X: Any, keep_codes: bool) -> Any:
         self._check_parameters()

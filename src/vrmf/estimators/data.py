@@ -36,10 +36,10 @@ def rows_for(
         source = X.read_as(check=check)
         return source if dtype is None else source.read_as(dtype=np.dtype(dtype))
     if read_in_pieces(X):
-        if hasattr(X, "columns"):
+        table, named = as_table(X), hasattr(X, "columns")
+        if named:
             validate_data(estimator, X, reset=reset, skip_check_array=True)
-        table = as_table(X)
-        _check_width(estimator, *table.shape, reset)
+        _check_width(estimator, *table.shape, reset, named)
         source = cluster_source(X, check) or as_source(table, n_jobs, check=check)
     else:
         X = validate_data(estimator, X, reset=reset, dtype=[np.float64, np.float32], accept_sparse="csr")
@@ -96,13 +96,15 @@ def _column_sums(X: Array) -> Array:
     return np.asarray(np.sum(X, axis=0, dtype=np.float64))
 
 
-def _check_width(estimator: Any, n_samples: int, n_features: int, reset: bool) -> None:
+def _check_width(estimator: Any, n_samples: int, n_features: int, reset: bool, named: bool = False) -> None:
     if n_samples < 1 or n_features < 1:
         raise ValueError(
             f"The data have {n_samples} rows and {n_features} features. Use at least one of each."
         )
     if reset:
         estimator.n_features_in_ = n_features
+        if not named and hasattr(estimator, "feature_names_in_"):
+            del estimator.feature_names_in_
     elif n_features != estimator.n_features_in_:
         raise ValueError(
             f"X has {n_features} features, but {type(estimator).__name__} is expecting "

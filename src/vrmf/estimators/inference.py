@@ -130,6 +130,13 @@ class Inference(TransformerMixin):
         both = lazy_blocks(lazy, function, source.reading, sum(widths), dtype)
         return tuple(both[:, i:j] for i, j in pairwise(np.cumsum([0, *widths])))
 
+    def code_blocks(self, X: Any) -> Iterator[Array]:
+        """Yield the codes of the rows of ``X`` block by block, in order, so that none need be kept."""
+        check_is_fitted(self)
+        source = self._new_rows(X)
+        model = _OfRows(self.formulation_, self._atoms(source.dtype), source.mean)
+        return source.map(model.codes)
+
     def _new_rows(self, X: Any) -> AbstractSource:
         source = rows_for(self, X, reset=False, nonnegative=self._nonnegative, n_jobs=self.n_jobs)
         return source.read_as(mean=self._mean(source.dtype))

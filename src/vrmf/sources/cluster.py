@@ -119,7 +119,7 @@ class ClusterSource(AbstractSource):
 
     def draw(self, size: int, *key: int, sample: Sample | None = None) -> Array:
         active, following = self.layout.active_chunks(size, key[0], key[1], sample)
-        wanted = [*active.tolist(), *([] if following is None else [following])]
+        wanted = [*active.tolist(), following]
         # Chunks of a lazy array are computed once for all mini-batches that need them.
         self._active = {c: self._active.get(c) or self.client.compute(self._delayed[c]) for c in wanted}
         self._homes = {c: home for c, home in self._homes.items() if c in self._active}

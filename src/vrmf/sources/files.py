@@ -32,12 +32,15 @@ def open_table(path: Path) -> AbstractTable:
         raise ValueError(f"{path} is of an unknown kind. Use one of {', '.join(OPENERS)}.")
     try:
         return OPENERS[suffix](path, inside)
-    except (OSError, KeyError, EOFError) as error:
-        raise ValueError(f"{path} cannot be read as {suffix}: {error}") from error
+    except (OSError, KeyError, EOFError, ValueError) as error:
+        if str(error).startswith(str(path)) and isinstance(error, ValueError):
+            raise
+        reason = str(error).strip("'\" .").partition("\n")[0] or type(error).__name__
+        raise ValueError(f"{path} cannot be read: {reason}. Use a whole {suffix} file of rows.") from error
 
 
 def _npy(path: Path, inside: str) -> AbstractTable:
-    return ArrayTable(two_dimensional(np.load(path, mmap_mode="r", allow_pickle=False)))
+    return ArrayTable(two_dimensional(np.lib.format.open_memmap(path, mode="r")))
 
 
 def _zarr(path: Path, inside: str) -> AbstractTable:

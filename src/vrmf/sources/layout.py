@@ -58,6 +58,32 @@ class Part:
         return self.rows.stop - self.rows.start if isinstance(self.rows, slice) else len(self.rows)
 
 
+@dataclass(frozen=True, eq=False)
+class Lane:
+    """Chunks that a pointer goes through, one after the other."""
+
+    chunks: Array
+    begins: Array  #: where on the lane each chunk begins
+    length: int
+
+    @classmethod
+    def of(cls, chunks: Array, sizes: Array, skipped: int) -> Lane:
+        """Return the lane of chunks of which the first one's rows come last, as many as are skipped."""
+        sizes = np.append(sizes, skipped)
+        sizes[0] -= skipped
+        chunks, sizes = np.append(chunks, chunks[0])[sizes > 0], sizes[sizes > 0]
+        return cls(chunks, np.cumsum(sizes) - sizes, int(np.sum(sizes)))
+
+
+def _progress(lanes: list[Lane], drawn: int) -> list[int]:
+    """Return how far the pointers have come when so many rows have been drawn from all lanes."""
+    places, total = [], sum(lane.length for lane in lanes)
+    for lane in lanes:
+        places.append(drawn * lane.length // total)
+        drawn, total = drawn - places[-1], total - lane.length
+    return places
+
+
 #: All rows, those with the given sorted numbers, or a sample.
 Rows = Array | Sample | None
 
@@ -71,11 +97,11 @@ class Layout:
         Where chunks begin, and at the end the number of rows.
     sampling : {"rows", "blocks"}
         ``"rows"``: mini-batches and samples are uniform over all rows, without replacement.
-        ``"blocks"``: a mini-batch is uniform over the rows of ``window`` chunks; over a pass these
-        move through all chunks in a random order, so that each chunk is read once. A sample is made
-        of whole chunks. If the share ρ of the variance lies between chunks, the variance of the mean
-        over b rows is about 1 + (b/window − 1) · ρ times that of uniform rows; ρ is 0 for rows in
-        random order.
+        ``"blocks"``: a mini-batch comes from ``window`` chunks, in equal shares; over a pass these
+        move through all chunks in a random order, so that each chunk is read once, but for
+        ``window`` − 1 that are read twice. A sample is made of whole chunks. If the share ρ of the
+        variance lies between chunks, the variance of the mean over b rows is about
+        1 + (b/window − 1) · ρ times that of uniform rows; ρ is 0 for rows in random order.
     window : int
         Chunks that a mini-batch comes from, with ``"blocks"``.
     """
@@ -145,30 +171,51 @@ class Layout:
             count = self.n_samples if among is None else len(among)
             chosen = np.sort(rng.choice(count, size, replace=False, shuffle=False))
             return chosen if among is None else among[chosen]
-        active = np.sort(self.active_chunks(size, key[0], key[1], sample)[0])
-        ends = np.cumsum(self.sizes[active])
-        chosen = np.sort(rng.choice(int(ends[-1]), size, replace=False, shuffle=False))
-        place = np.searchsorted(ends, chosen, side="right")
-        return chosen - (ends - self.sizes[active])[place] + self.bounds[active][place]
+        shares = self._shares(size, key[0], key[1], sample)
+        each = [
+            self.bounds[chunk] + rng.choice(int(self.sizes[chunk]), count, replace=False, shuffle=False)
+            for chunk, count in sorted(shares.items())
+        ]
+        return np.sort(np.concatenate(each))
 
-    def active_chunks(
-        self, size: int, seed: int, step: int, sample: Sample | None
-    ) -> tuple[Array, int | None]:
-        """Return the chunks that the mini-batch of a step comes from, and the one that comes next.
+    def active_chunks(self, size: int, seed: int, step: int, sample: Sample | None) -> tuple[Array, int]:
+        """Return the chunks that the mini-batch of a step comes from, and the one that comes next."""
+        turn, lanes, _, after = self._moves(size, seed, step, sample)
+        waits = []
+        for lane, place in zip(lanes, after, strict=True):
+            number = int(np.searchsorted(lane.begins, place))
+            if number < len(lane.chunks):
+                waits.append(((lane.begins[number] - place) / lane.length, int(lane.chunks[number])))
+        following = min(waits)[1] if waits else int(self._lanes(seed, turn + 1, sample)[0].chunks[0])
+        return np.sort(list(self._shares(size, seed, step, sample))), following
 
-        ``window`` pointers stand at equal distances in a random order of all chunks and move on as
-        rows are drawn; after a pass each has come to where the next began.
+    def _shares(self, size: int, seed: int, step: int, sample: Sample | None) -> dict[int, int]:
+        """Return how many rows of a mini-batch come from which chunk.
+
+        A chunk gives as many rows as a pointer moves on in it. So over a pass it gives as many as it
+        has, and each row is drawn equally often, however unequal chunks are.
         """
-        total = self._count(sample)
-        drawn = step * size
-        order, ends = self._chunk_order(seed, drawn // total, sample)
-        places = [(s * total + drawn % total) // self.window for s in range(self.window)]
-        pointers = np.searchsorted(ends, places, side="right")
-        following = int(pointers[np.argmin(ends[pointers] - places)]) + 1
-        active = np.unique(pointers)
-        while np.sum(self.sizes[order[active]]) < size:
-            active = np.unique(np.concatenate([active, (active + 1) % len(order)]))
-        return order[active], int(order[following]) if following < len(order) else None
+        _, lanes, before, after = self._moves(size, seed, step, sample)
+        shares: dict[int, int] = {}
+        for lane, start, stop in zip(lanes, before, after, strict=True):
+            first, last = lane.begins.searchsorted(start, "right") - 1, lane.begins.searchsorted(stop)
+            edges = [start, *lane.begins[first + 1 : last].tolist(), stop]
+            for chunk, (low, high) in zip(lane.chunks[first:last].tolist(), pairwise(edges), strict=False):
+                if high > low:
+                    shares[chunk] = shares.get(chunk, 0) + high - low
+        return shares
+
+    def _moves(
+        self, size: int, seed: int, step: int, sample: Sample | None
+    ) -> tuple[int, list[Lane], list[int], list[int]]:
+        """Return the pass that a step is in, its lanes, and where pointers are before and after it."""
+        total = sum(lane.length for lane in self._lanes(seed, 0, sample))
+        if size > total:
+            raise ValueError(f"A mini-batch has {size} rows. Use at most {total}, as many as there are.")
+        turn, drawn = divmod(step * size, total)
+        drawn = min(drawn, total - size)  # the last mini-batch of a pass does not reach into the next
+        lanes = self._lanes(seed, turn, sample)
+        return turn, lanes, _progress(lanes, drawn), _progress(lanes, drawn + size)
 
     def spread(self, count: int) -> Array:
         """Return the numbers of about ``count`` rows for a first look, evenly spread over the data."""
@@ -211,18 +258,21 @@ class Layout:
         begins = np.cumsum(self.sizes[order]) - self.sizes[order]
         return order[(sample.first <= begins) & (begins < sample.last)]
 
-    def _count(self, sample: Sample | None) -> int:
-        return self.n_samples if sample is None else sample.last - sample.first
+    def _lanes(self, seed: int, turn: int, sample: Sample | None) -> list[Lane]:
+        """Return the lanes of a pass: all chunks in a random order, cut into ``window`` pieces."""
 
-    def _chunk_order(self, seed: int, turn: int, sample: Sample | None) -> tuple[Array, Array]:
-        """Return the order of chunks in a pass, and where each of them ends in it."""
-
-        def compute() -> tuple[Array, Array]:
+        def compute() -> list[Lane]:
             chunks = np.arange(self.n_chunks) if sample is None else self._sampled_chunks(sample)
             order = np.random.default_rng([seed, turn, 4]).permutation(chunks)
-            return order, np.cumsum(self.sizes[order])
+            pieces = np.array_split(order, min(self.window, len(order)))
+            # Pointers begin at different places of a chunk, so that they do not enter new ones together;
+            # what lies before that place comes at the end.
+            return [
+                Lane.of(piece, self.sizes[piece], number * int(self.sizes[piece[0]]) // len(pieces))
+                for number, piece in enumerate(pieces)
+            ]
 
-        known: tuple[Array, Array] = self._once((seed, turn, sample), compute)
+        known: list[Lane] = self._once((seed, turn, sample), compute)
         return known
 
     def _once(self, key: Any, compute: Any) -> Any:

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from vrmf.checks import whole_number
 from vrmf.sources.base import AbstractSource, CodeFunction, Reading, RowCheck, added_up
 from vrmf.sources.layout import Layout, Part, Rows, Sample, block_slices
 from vrmf.sources.tables import AbstractTable, as_table
@@ -60,6 +61,8 @@ class LocalSource(AbstractSource):
         window: int = 2,
     ) -> None:
         self.table: AbstractTable = as_table(X)
+        if chunk_rows is not None:
+            whole_number("chunk_rows", chunk_rows, low=1)
         self.n_features = self.table.shape[1]
         self.reading = Reading(self.table.dtype, mean, check)
         if sampling == "auto":
@@ -68,7 +71,7 @@ class LocalSource(AbstractSource):
             raise ValueError('`sampling` is "rows", but these data are read by chunks. Use "blocks".')
         self.layout = Layout(self.table.bounds(chunk_rows), sampling, window)
         self.n_threads = thread_count(n_jobs)
-        self._chunks: dict[int, Future[Array]] = {}  #: that are read or being read, oldest first
+        self._chunks: dict[int, Future[Array]] = {}  #: that are read or being read, last used last
 
     def map(self, function: Callable[[Array], T], rows: Rows = None) -> Iterator[T]:
         for results in self._results(lambda X, where: function(X), rows):
@@ -98,9 +101,7 @@ class LocalSource(AbstractSource):
 
     def draw(self, size: int, *key: int, sample: Sample | None = None) -> Array:
         if self.layout.by_blocks and not self.table.in_memory:
-            following = self.layout.active_chunks(size, key[0], key[1], sample)[1]
-            if following is not None:
-                self._ahead = following
+            self._ahead = self.layout.active_chunks(size, key[0], key[1], sample)[1]
         return super().draw(size, *key, sample=sample)
 
     def close(self) -> None:
@@ -111,26 +112,28 @@ class LocalSource(AbstractSource):
     def _results(self, work: Callable[[Array, Any], T], rows: Rows) -> Iterator[Iterator[T]]:
         """Yield the results for the blocks of each part, which are to be taken before the next."""
         parts = self.layout.parts(rows)
-        streams = (
-            isinstance(rows, Sample | None) and not self.table.in_memory and parts[0].chunk is not None
-        )
-        groups = [[part] for part in parts] if streams else [parts]
+        by_chunks = not self.table.in_memory and parts[0].chunk is not None
+        # A mini-batch keeps the chunks of its window; more chunks than that are read one by one.
+        passes = isinstance(rows, Sample | None) or len(parts) > self.layout.window + 1
+        groups = [[part] for part in parts] if by_chunks and passes else [parts]
         with single_threaded_blas():
-            for number, group in enumerate(groups):
-                following = groups[number + 1] if number + 1 < len(groups) else []
-                cuts = [block_slices(len(part), self.n_features, self.dtype) for part in group]
-                blocks = [
-                    (part, reader, block)
-                    for part, reader, cut in zip(group, self._readers(group, following), cuts, strict=True)
-                    for block in cut
-                ]
-                results = self._each(work, blocks)
-                blocks = []  # so that the chunk is gone when the one after the next is read
-                for cut in cuts:
-                    yield itertools.islice(results, len(cut))
-                del results
-        if streams:
-            self._chunks.clear()
+            for group, following in zip(groups, [*groups[1:], []], strict=True):
+                ahead = [part.chunk for part in following] if passes else [self._ahead]
+                yield from self._group_results(work, group, ahead)
+
+    def _group_results(
+        self, work: Callable[[Array, Any], T], group: list[Part], ahead: list[int | None]
+    ) -> Iterator[Iterator[T]]:
+        # Chunks are held by local names only: they are gone when the next ones are read.
+        cuts = [block_slices(len(part), self.n_features, self.dtype) for part in group]
+        blocks = [
+            (part, reader, block)
+            for part, reader, cut in zip(group, self._readers(group, ahead), cuts, strict=True)
+            for block in cut
+        ]
+        results = self._each(work, blocks)
+        for cut in cuts:
+            yield itertools.islice(results, len(cut))
 
     def _each(self, work: Callable[[Array, Any], T], blocks: list[Any]) -> Iterator[T]:
         def one(block: tuple[Part, Callable[[slice], Array], slice]) -> T:
@@ -142,15 +145,11 @@ class LocalSource(AbstractSource):
             return map(one, blocks)
         return self._pool.map(one, blocks)
 
-    def _readers(self, group: list[Part], following: list[Part]) -> list[Callable[[slice], Array]]:
+    def _readers(self, group: list[Part], ahead: list[int | None]) -> list[Callable[[slice], Array]]:
         """Return, for each part, what reads a block of it."""
         if self.table.in_memory or group[0].chunk is None:
             return [lambda where, part=part: self._direct(part, where) for part in group]  # type: ignore[misc]
-        wanted, ahead = (
-            [part.chunk for part in some if part.chunk is not None] for some in (group, following)
-        )
-        if not ahead and self._ahead is not None:
-            ahead = [self._ahead]
+        wanted = [part.chunk for part in group if part.chunk is not None]
         loaded = self._load(wanted, ahead)
         return [
             lambda where, X=X, part=part: within(X, part, self.layout, where)  # type: ignore[misc]
@@ -168,24 +167,24 @@ class LocalSource(AbstractSource):
     #: The chunk that mini-batches need next, by blocks.
     _ahead: int | None = None
 
-    def _load(self, wanted: list[int], ahead: list[int]) -> list[Array]:
-        """Return the chunks that are wanted, and have the one that comes next read meanwhile.
+    def _load(self, wanted: list[int], ahead: list[int | None]) -> list[Array]:
+        """Return the chunks that are wanted, and have the first that comes next read meanwhile.
 
-        No others are kept, so that there are never more than the window and one.
+        Those used last are kept, but never more than the window and one.
         """
-        for chunk in [chunk for chunk in self._chunks if chunk not in (*wanted, *ahead[:1])]:
-            del self._chunks[chunk]
         for chunk in wanted:
-            self._read_chunk(chunk)
+            self._read_chunk(chunk, wanted)
         loaded = [self._chunks[chunk].result() for chunk in wanted]
-        if ahead:
-            self._read_chunk(ahead[0])
+        if ahead and ahead[0] is not None and len(wanted) <= self.layout.window:
+            self._read_chunk(ahead[0], wanted)
         return loaded
 
-    def _read_chunk(self, chunk: int) -> None:
-        if chunk not in self._chunks:
-            start, stop = (int(bound) for bound in self.layout.bounds[chunk : chunk + 2])
-            self._chunks[chunk] = self._reader.submit(self.table.read, start, stop)
+    def _read_chunk(self, chunk: int, wanted: list[int]) -> None:
+        known = self._chunks.pop(chunk, None)
+        while known is None and len(self._chunks) > self.layout.window:
+            del self._chunks[next(other for other in self._chunks if other not in wanted)]
+        start, stop = (int(bound) for bound in self.layout.bounds[chunk : chunk + 2])
+        self._chunks[chunk] = known or self._reader.submit(self.table.read, start, stop)
 
     @cached_property
     def _pool(self) -> ThreadPoolExecutor:

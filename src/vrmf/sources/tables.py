@@ -116,10 +116,10 @@ class FrameTable(AbstractTable):
         )
 
     def read(self, start: int, stop: int) -> Array:
-        return self.X.iloc[start:stop].to_numpy(dtype=self.dtype)
+        return self.X.iloc[start:stop].to_numpy(dtype=self.dtype, na_value=np.nan)
 
     def take(self, rows: Array) -> Array:
-        return self.X.iloc[rows].to_numpy(dtype=self.dtype)
+        return self.X.iloc[rows].to_numpy(dtype=self.dtype, na_value=np.nan)
 
     def bounds(self, chunk_rows: int | None) -> Array:
         return np.array([0, self.shape[0]]) if chunk_rows is None else super().bounds(chunk_rows)
@@ -149,6 +149,10 @@ class DaskTable(AbstractTable):
     """A dask array whose chunks are computed in this process, by whichever scheduler dask is set to."""
 
     def __init__(self, X: Any) -> None:
+        if not all(isinstance(length, int) for length in X.shape):
+            raise ValueError(
+                f"The dask array has the shape {X.shape}. Use X.compute_chunk_sizes() to make it known."
+            )
         self.X, self.shape, self.dtype = X, X.shape, float_type(X.dtype)
 
     def read(self, start: int, stop: int) -> Array:
@@ -157,7 +161,7 @@ class DaskTable(AbstractTable):
     def bounds(self, chunk_rows: int | None) -> Array:
         if chunk_rows is not None:
             return super().bounds(chunk_rows)
-        return np.cumsum([0, *self.X.chunks[0]])
+        return np.unique(np.cumsum([0, *self.X.chunks[0]]))  # some may be empty
 
 
 class ArrowTable(AbstractTable):
@@ -169,7 +173,7 @@ class ArrowTable(AbstractTable):
 
     def __init__(self, pieces: list[Any], sizes: list[int], schema: Any) -> None:
         self.pieces, self.starts = pieces, np.cumsum([0, *sizes])
-        self.dtype = common_float_type({field.name: field.type.to_pandas_dtype() for field in schema})
+        self.dtype = common_float_type({field.name: _numpy_type(field.type) for field in schema})
         self.shape = (int(self.starts[-1]), len(schema))
 
     def read(self, start: int, stop: int) -> Array:
@@ -205,9 +209,9 @@ def as_table(X: Any) -> AbstractTable:
         return SparseTable(two_dimensional(X).tocsr())
     library = type(X).__module__.partition(".")[0]
     if library == "xarray":
-        return as_table(X.data)
+        return as_table(two_dimensional(X).data)
     if library == "pandas":
-        return FrameTable(X)
+        return FrameTable(X) if X.ndim == 2 else ArrayTable(two_dimensional(X))
     if library == "pyarrow":
         from vrmf.sources.files import arrow_table
 
@@ -221,6 +225,8 @@ def as_table(X: Any) -> AbstractTable:
 
 def two_dimensional(X: Any) -> Any:
     """Return X, or raise if it does not have rows and columns of numbers."""
+    if not hasattr(X, "dtype"):
+        raise ValueError(f"The data are {type(X).__name__}. Use one array of rows and features.")
     if len(X.shape) != 2:
         raise ValueError(f"The data have the shape {tuple(X.shape)}. Use rows and features.")
     if np.dtype(X.dtype).kind not in "fiub":
@@ -239,6 +245,15 @@ def common_float_type(columns: dict[str, Any]) -> np.dtype[Any]:
         if not (isinstance(kind, np.dtype | type) and np.dtype(kind).kind in "fiub"):
             raise ValueError(f"The column {name!r} is of type {kind}. Use columns of real numbers.")
     return float_type(np.result_type(*columns.values()) if columns else np.float64)
+
+
+def _numpy_type(kind: Any) -> Any:
+    """Return the dtype for a type of Arrow, or the type itself if there is none."""
+    try:
+        dtype = np.dtype(kind.to_pandas_dtype())
+    except (NotImplementedError, TypeError):
+        return kind
+    return kind if dtype.kind == "O" else dtype
 
 
 def rows_per_chunk(n_features: int, dtype: np.dtype[Any]) -> int:

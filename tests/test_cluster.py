@@ -5,10 +5,15 @@ Workers are real processes on this machine, and kills are real.
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import socket
+import subprocess
+import sys
 import threading
 import time
+import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +22,7 @@ import numpy as np
 import pytest
 
 import vrmf
+from vrmf.checkpoint import verify
 from vrmf.estimators import AbstractFactorizer
 from vrmf.solvers import VR
 from vrmf.sources import as_source
@@ -38,7 +44,7 @@ SOLVERS = {
 }
 
 # A worker that is killed leaves its log of what it lost, and Python 3.12's warnings of forks.
-pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.xdist_group("cluster")]
+pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 def data(n: int = 1230, d: int = 8) -> Array:
@@ -232,16 +238,13 @@ def test_a_worker_killed_in_the_middle_of_inner_steps_changes_nothing(client: An
 
 def test_with_codes_on_workers_a_kill_costs_the_tolerance_of_codes(client: Any) -> None:
     client.wait_for_workers(2)
-    expected = model(VR(), max_iter=1).fit(twin()).components_
-    last = None
-    for place, it in enumerate(model(VR(), max_iter=1).iterate(on_cluster().persist())):
-        if place == 90:
+    expected = [it.D for it in model(VR(), max_iter=1).iterate(twin())]
+    iterates = []
+    for it in model(VR(), max_iter=1).iterate(on_cluster().persist()):
+        iterates.append(it.D)
+        if len(iterates) == len(expected) - 8:  # in the last epoch, whose anchor has left codes there
             os.kill(pids(client)[-1], signal.SIGKILL)
-        last = it.D
-    assert last is not None and place > 95
-    from vrmf.estimators.base import oriented
-
-    np.testing.assert_allclose(oriented(last), expected, rtol=2e-2, atol=2e-2)
+    np.testing.assert_allclose(iterates[-1], expected[-1], rtol=1e-2, atol=1e-2)
 
 
 def test_a_worker_that_joins_changes_nothing(client: Any) -> None:
@@ -254,22 +257,97 @@ def test_a_worker_that_joins_changes_nothing(client: Any) -> None:
                 own.wait_for_workers(2)
 
 
-def test_a_chunk_that_kills_every_worker_ends_the_fit_with_advice(client: Any, tmp_path: Path) -> None:
+def armed(flag: Path, disaster: Callable[[], None]) -> Any:
+    """Return a lazy array with a chunk that is a disaster for its worker, once a file is there."""
+
     def load(block: Array, block_info: Any = None) -> Array:
-        if block_info[0]["chunk-location"][0] == 7 and (tmp_path / "armed").exists():
-            os.kill(os.getpid(), signal.SIGKILL)
+        if block_info[0]["chunk-location"][0] == 7 and flag.exists():
+            disaster()
         return block
 
-    lazy = on_cluster().map_blocks(load, dtype=X.dtype, meta=np.empty((0, 0)))
+    return on_cluster().map_blocks(load, dtype=X.dtype, meta=np.empty((0, 0)))
+
+
+def kill_self() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def eat_memory() -> None:
+    held = []
+    while True:  # until the worker's nanny ends it
+        held.append(np.ones(2**22))
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("disaster", [kill_self, eat_memory])
+def test_a_chunk_that_ends_every_worker_ends_the_fit_with_a_checkpoint(
+    tmp_path: Path, disaster: Callable[[], None]
+) -> None:
+    path, flag = tmp_path / "fit.checkpoint", tmp_path / "armed"
+    settings = {"distributed.scheduler.allowed-failures": 0, "distributed.comm.timeouts.connect": "3s"}
+    before = model(max_iter=1).fit(twin())
+    with (
+        dask.config.set(settings),
+        cluster(1, memory_limit="700MB") as weak,
+        distributed.Client(weak, set_as_default=False) as own,
+    ):
+        first = model(max_iter=1, checkpoint=path).fit(ClusterSource(armed(flag, disaster), own))
+        np.testing.assert_array_equal(first.components_, before.components_)
+        flag.touch()
+        words = r"Workers died again and again over the same chunk\. .*smaller chunks.*`checkpoint` set"
+        with pytest.raises(ClusterError, match=words):
+            model(max_iter=3, checkpoint=path).fit(ClusterSource(armed(flag, disaster), own))
+    # The file has the last sound step; here it goes on without a cluster.
+    gone_on = model(max_iter=3, checkpoint=path).fit(twin())
+    np.testing.assert_array_equal(gone_on.components_, model(max_iter=3).fit(twin()).components_)
+
+
+def test_a_scheduler_that_is_gone_ends_the_fit_with_a_checkpoint(tmp_path: Path) -> None:
     path = tmp_path / "fit.checkpoint"
+    processes = []
 
-    def arm(*_: Any) -> None:
-        time.sleep(0.5)
-        (tmp_path / "armed").touch()
+    def start(*words: str) -> Any:
+        processes.append(
+            subprocess.Popen([sys.executable, "-m", "distributed.cli.dask_" + words[0], *words[1:]])
+        )
+        return processes[-1]
 
-    threading.Thread(target=arm).start()
-    with pytest.raises(ClusterError, match=r"Workers died again and again over the same chunk\. .*smaller"):
-        model(max_iter=1000, checkpoint=path).fit(lazy)
-    # The checkpoint of the last sound step is there, and another cluster, or none, can go on from it.
-    (tmp_path / "armed").unlink()
-    assert path.exists()
+    address = f"tcp://127.0.0.1:{free_port()}"
+    try:
+        scheduler = start("scheduler", "--host", address, "--no-dashboard")
+        start("worker", address, "--nthreads", "1", "--no-dashboard", "--no-nanny", "--host", "127.0.0.1")
+        with distributed.Client(address, timeout="20s", set_as_default=False) as own:
+            own.wait_for_workers(1, timeout=20)
+            threading.Thread(target=kill_after, args=(path, scheduler)).start()
+            with pytest.raises(ClusterError, match=r"(gone|lost).*`checkpoint` set"):
+                model(max_iter=10**6, checkpoint=path, checkpoint_every=0).fit(
+                    ClusterSource(on_cluster(), own)
+                )
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+    epochs = verified_epoch(path)
+    gone_on = model(max_iter=epochs + 2, checkpoint=path).fit(twin())
+    np.testing.assert_array_equal(gone_on.components_, model(max_iter=epochs + 2).fit(twin()).components_)
+
+
+def kill_after(path: Path, process: Any) -> None:
+    """Kill a process half a second after a file is there."""
+    while not path.exists():
+        time.sleep(0.05)
+    time.sleep(0.5)
+    process.kill()
+
+
+def free_port() -> int:
+    with socket.socket() as asked:
+        asked.bind(("127.0.0.1", 0))
+        return int(asked.getsockname()[1])
+
+
+def verified_epoch(path: Path) -> int:
+    """Return how many epochs are done in a checkpoint, whose checksum is right."""
+    verify(path)
+    with zipfile.ZipFile(path) as archive:
+        return int(json.loads(archive.read("manifest.json"))["epoch"])

@@ -120,9 +120,7 @@ def told_plainly() -> Iterator[None]:
     except (ValueError, TypeError, OSError, ImportError, RuntimeError) as error:
         raise click.ClickException(str(error)) from error
     except KeyboardInterrupt:
-        raise click.ClickException(
-            "stopped; with --checkpoint, the same command goes on from here"
-        ) from None
+        raise click.ClickException("stopped; with --checkpoint the same command goes on") from None
 
 
 @main.command()
@@ -162,7 +160,7 @@ def told_plainly() -> Iterator[None]:
     "--checkpoint-every",
     type=click.FloatRange(min=0),
     default=60.0,
-    help="Seconds between two saves of it.",
+    help="Seconds between saves of it.",
 )
 @click.option("--scheduler", metavar="ADDRESS", help="Scheduler of Dask whose workers are to read DATA.")
 @click.option("--verbose", is_flag=True, help="Print a line for every epoch.")

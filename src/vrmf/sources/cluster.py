@@ -179,7 +179,8 @@ class ClusterSource(AbstractSource):
         patience = _Patience("The cluster has had no workers")
         while True:
             try:
-                distributed.wait(futures, timeout=5)
+                with self.client.as_current():
+                    distributed.wait(futures, timeout=5)
                 return
             except TimeoutError:
                 if self.client.status != "running":

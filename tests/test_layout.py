@@ -10,7 +10,7 @@ import pytest
 
 from tables import generator
 from vrmf.sources import Layout, Sample
-from vrmf.sources.layout import block_slices
+from vrmf.sources.layout import LEAST_ROWS, block_slices
 
 #: Name → where chunks begin and the last ends.
 BOUNDS = {
@@ -27,6 +27,11 @@ SAMPLINGS = [("rows", 1), ("blocks", 1), ("blocks", 2), ("blocks", 3), ("blocks"
 every_layout = pytest.mark.parametrize("bounds", BOUNDS.values(), ids=BOUNDS)
 every_sampling = pytest.mark.parametrize(("sampling", "window"), SAMPLINGS)
 every_window = pytest.mark.parametrize("window", [1, 2, 3, 20])
+
+
+@pytest.fixture(autouse=True)
+def mini_batches_are_never_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vrmf.sources.layout.LEAST_ROWS", 1)
 
 
 def numbers(layout: Layout, rows: object) -> np.ndarray:
@@ -156,6 +161,14 @@ def test_a_mini_batch_comes_from_the_window_and_tells_what_comes_next(window: in
         surprises += len(set(chunks.tolist()) - announced)
         announced = {*chunks.tolist(), following}
     assert surprises <= window  # those at the start
+
+
+def test_small_mini_batches_come_from_fewer_chunks_but_two(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    layout = Layout(np.arange(0, 20_001, 1000), "blocks", 8)
+    for size, chunks in ((2, 2), (2 * LEAST_ROWS, 2), (5 * LEAST_ROWS, 5), (50 * LEAST_ROWS, 8)):
+        found = [len(layout.parts(layout.draw(size, 0, step))) for step in range(3)]
+        assert chunks <= min(found) and max(found) <= 2 * chunks
 
 
 @pytest.mark.parametrize("window", [1, 2, 5])

@@ -97,9 +97,9 @@ class Layout:
         Where chunks begin, and at the end the number of rows.
     sampling : {"rows", "blocks"}
         ``"rows"``: mini-batches and samples are uniform over all rows, without replacement.
-        ``"blocks"``: a mini-batch comes from ``window`` chunks, in equal shares; over a pass these
-        move through all chunks in a random order, so that each chunk is read once, but for
-        ``window`` − 1 that are read twice. A sample is made of whole chunks. If the share ρ of the
+        ``"blocks"``: a mini-batch comes from ``window`` chunks, in equal shares (from fewer, but two,
+        if shares would be below LEAST_ROWS rows); over a pass these move through all chunks in a
+        random order, so that each chunk is read once, but for ``window`` − 1 that are read twice. A sample is made of whole chunks. If the share ρ of the
         variance lies between chunks, the variance of the mean over b rows is about
         1 + (b/window − 1) · ρ times that of uniform rows; ρ is 0 for rows in random order.
     window : int
@@ -186,7 +186,7 @@ class Layout:
             number = int(np.searchsorted(lane.begins, place))
             if number < len(lane.chunks):
                 waits.append(((lane.begins[number] - place) / lane.length, int(lane.chunks[number])))
-        following = min(waits)[1] if waits else int(self._lanes(seed, turn + 1, sample)[0].chunks[0])
+        following = min(waits)[1] if waits else int(self._lanes(size, seed, turn + 1, sample)[0].chunks[0])
         return np.sort(list(self._shares(size, seed, step, sample))), following
 
     def _shares(self, size: int, seed: int, step: int, sample: Sample | None) -> dict[int, int]:
@@ -209,12 +209,12 @@ class Layout:
         self, size: int, seed: int, step: int, sample: Sample | None
     ) -> tuple[int, list[Lane], list[int], list[int]]:
         """Return the pass that a step is in, its lanes, and where pointers are before and after it."""
-        total = sum(lane.length for lane in self._lanes(seed, 0, sample))
+        total = sum(lane.length for lane in self._lanes(size, seed, 0, sample))
         if size > total:
             raise ValueError(f"A mini-batch has {size} rows. Use at most {total}, as many as there are.")
         turn, drawn = divmod(step * size, total)
         drawn = min(drawn, total - size)  # the last mini-batch of a pass does not reach into the next
-        lanes = self._lanes(seed, turn, sample)
+        lanes = self._lanes(size, seed, turn, sample)
         return turn, lanes, _progress(lanes, drawn), _progress(lanes, drawn + size)
 
     def spread(self, count: int) -> Array:
@@ -258,13 +258,14 @@ class Layout:
         begins = np.cumsum(self.sizes[order]) - self.sizes[order]
         return order[(sample.first <= begins) & (begins < sample.last)]
 
-    def _lanes(self, seed: int, turn: int, sample: Sample | None) -> list[Lane]:
-        """Return the lanes of a pass: all chunks in a random order, cut into ``window`` pieces."""
+    def _lanes(self, size: int, seed: int, turn: int, sample: Sample | None) -> list[Lane]:
+        """Return the lanes of a pass: all chunks in a random order, cut into a piece for each lane."""
+        count = min(self.window, max(2, size // LEAST_ROWS))
 
         def compute() -> list[Lane]:
             chunks = np.arange(self.n_chunks) if sample is None else self._sampled_chunks(sample)
             order = np.random.default_rng([seed, turn, 4]).permutation(chunks)
-            pieces = np.array_split(order, min(self.window, len(order)))
+            pieces = np.array_split(order, min(count, len(order)))
             # Pointers begin at different places of a chunk, so that they do not enter new ones together;
             # what lies before that place comes at the end.
             return [
@@ -272,7 +273,7 @@ class Layout:
                 for number, piece in enumerate(pieces)
             ]
 
-        known: list[Lane] = self._once((seed, turn, sample), compute)
+        known: list[Lane] = self._once((count, seed, turn, sample), compute)
         return known
 
     def _once(self, key: Any, compute: Any) -> Any:

@@ -28,11 +28,19 @@ from vrmf.coding import Coder
 from vrmf.datasets import load_synth
 from vrmf.problem import Problem
 from vrmf.solvers import VR
-from vrmf.sources import as_source
+from vrmf.solvers.surrogate import descend_surrogate
+from vrmf.sources import LocalSource, Sample, as_source
 from vrmf.sources.cluster import WINDOW, ClusterSource
 
 FEATURES, ATOMS, CHUNK = 400, 10, 10_000
 REPEATS = 3
+OPTIONS: dict[str, Any] = {
+    "threads_per_worker": 1,
+    "processes": True,
+    "dashboard_address": None,
+    "host": "127.0.0.1",
+    "memory_limit": 0,
+}
 CONTESTANTS = ("no cluster", "one worker", "two workers")
 
 
@@ -53,11 +61,9 @@ def sources(rows: int) -> Iterator[dict[str, Callable[[], Any]]]:
     """Give functions that make the source of each contestant, over the same rows."""
     numbers = range(rows // CHUNK)
     X = np.concatenate([chunk(number) for number in numbers])
-    options: dict[str, Any] = {"threads_per_worker": 1, "processes": True, "dashboard_address": None}
-    options |= {"host": "127.0.0.1", "memory_limit": 0}
     with (
-        LocalCluster(n_workers=1, **options) as one,
-        LocalCluster(n_workers=2, **options) as two,
+        LocalCluster(n_workers=1, **OPTIONS) as one,
+        LocalCluster(n_workers=2, **OPTIONS) as two,
         Client(one, set_as_default=False) as one_client,
         Client(two, set_as_default=False) as two_client,
     ):
@@ -114,24 +120,95 @@ def whole_fit(made: dict[str, Callable[[], Any]]) -> dict[str, Any]:
     return found | {"passes": fitted.n_passes_, "steps": fitted.n_steps_}
 
 
-def round_trip(made: dict[str, Callable[[], Any]]) -> dict[str, Any]:
-    """A call to the workers with next to nothing to do: what a step costs besides its work."""
-    few = model(max_iter=1).fit(chunk(0))
-    D = few.components_
-    found = {}
-    for name in CONTESTANTS:
-        source = made[name]()
-        problem, times = Problem(few.formulation_, source), []
-        for step in range(60):
-            rows = source.draw(16, 0, step)
+def step(made: dict[str, Callable[[], Any]]) -> dict[str, Any]:
+    """The change of the slope over a mini-batch, codes at D and at the anchor from zero."""
+    few, batch = model(max_iter=1).fit(chunk(0)), 2000
+    D, anchor = few.components_, np.float32(1.01) * few.components_
+    found: dict[str, Any] = {"batch": batch}
+    problems = {name: Problem(few.formulation_, made[name]()) for name in CONTESTANTS}
+    times: dict[str, list[float]] = {name: [] for name in CONTESTANTS}
+    for number in range(40):
+        for name, problem in problems.items():
+            rows = problem.source.draw(batch, 0, number)
             began = time.perf_counter()
-            problem.slope_change(D, D, Coder(tol=0.1), rows)
-            times.append(time.perf_counter() - began)
-        found[name] = {"median": statistics.median(times[10:])}
+            problem.slope_change(D, anchor, Coder(tol=1e-4), rows)
+            times[name].append(time.perf_counter() - began)
+    return found | {name: {"median": statistics.median(some[5:])} for name, some in times.items()}
+
+
+def driver(made: dict[str, Callable[[], Any]]) -> dict[str, Any]:
+    """What a step does besides the sums: the draw and the move of the dictionary."""
+    few = model(max_iter=1).fit(chunk(0))
+    D, source, times = few.components_, made["no cluster"](), []
+    A = np.eye(ATOMS, dtype=np.float32) + np.float32(0.1)
+    for number in range(60):
+        began = time.perf_counter()
+        source.draw(2000, 0, number)
+        descend_surrogate(few.formulation_.dictionary, A, 0.01 * D, D)
+        times.append(time.perf_counter() - began)
+    return {"median": statistics.median(times[5:])}
+
+
+def counts(made: dict[str, Callable[[], Any]]) -> dict[str, Any]:
+    """How many rows a fit sums over in passes, and in mini-batches of which sizes."""
+    found: dict[str, Any] = {"rows in passes": 0, "mini-batches": {}}
+
+    class Counting(LocalSource):
+        def reduce_codes(self, function: Any, rows: Any = None, **options: Any) -> Any:
+            count = sum(map(len, self.layout.parts(rows)))
+            if isinstance(rows, Sample | None):
+                found["rows in passes"] += count
+            else:
+                found["mini-batches"][str(count)] = found["mini-batches"].get(str(count), 0) + 1
+            return super().reduce_codes(function, rows, **options)
+
+    local = made["no cluster"]()
+    options: dict[str, Any] = {"chunk_rows": CHUNK, "sampling": "blocks", "window": WINDOW}
+    model(max_iter=1).fit(Counting(local.table, 2, **options))
     return found
 
 
-PARTS = {"pass": anchor_pass, "fit": whole_fit, "round trip": round_trip}
+def calls(made: dict[str, Callable[[], Any]]) -> dict[str, float]:
+    """A call to one, two, four and eight workers that have nothing to do, in seconds."""
+    found = {}
+    for n_workers in (1, 2, 4, 8):
+        with LocalCluster(n_workers=n_workers, **OPTIONS) as cluster, Client(cluster) as client:
+            client.wait_for_workers(n_workers)
+            times = []
+            for _ in range(60):
+                began = time.perf_counter()
+                client.run(nothing, bytes(10**5))
+                times.append(time.perf_counter() - began)
+        found[str(n_workers)] = statistics.median(times[5:])
+    return found
+
+
+async def nothing(blob: bytes) -> bytes:
+    return blob[:20_000]
+
+
+def network(made: dict[str, Callable[[], Any]]) -> dict[str, float]:
+    """How fast rows come from a worker to the driver."""
+    client = made["one worker"]().client
+    future = client.submit(np.ones, 2**23)
+    times = []
+    for _ in range(5):
+        began = time.perf_counter()
+        client.gather(future)
+        times.append(time.perf_counter() - began)
+    return {"bytes a second": 2**26 / statistics.median(times)}
+
+
+PARTS = {
+    "pass": anchor_pass,
+    "fit": whole_fit,
+    "step": step,
+    "driver": driver,
+    "counts": counts,
+    "calls": calls,
+    "network": network,
+}
+TABLE = ("pass", "fit", "step")
 
 
 def markdown(results: dict[str, Any]) -> str:
@@ -148,13 +225,11 @@ def markdown(results: dict[str, Any]) -> str:
         "| | no cluster | one worker | two workers | two against one | cost of Dask |",
         "|---|---|---|---|---|---|",
     ]
-    for part in PARTS:
-        if part not in results:
-            continue
+    for part in [part for part in TABLE if part in results]:
         none, one, two = (results[part][name]["median"] for name in CONTESTANTS)
-        unit, scale = ("ms", 1e3) if part == "round trip" else ("s", 1)
+        unit, scale = ("ms", 1e3) if part == "step" else ("s", 1)
         row = [part, *(f"{scale * value:.1f} {unit}" for value in (none, one, two))]
-        more = ["", ""] if part == "round trip" else [f"{one / two:.2f} times", f"{one / none - 1:+.0%}"]
+        more = [f"{one / two:.2f} times", f"{one / none - 1:+.0%}"]
         lines.append(f"| {' | '.join([*row, *more])} |")
     return "\n".join(lines) + "\n"
 

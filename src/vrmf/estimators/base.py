@@ -20,7 +20,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, clone
 from sklearn.utils import check_random_state
 
 from vrmf.checks import real_number, whole_number
-from vrmf.estimators.data import centred, is_stream, lazy_part, rows_for
+from vrmf.estimators.data import centred, is_stream, rows_for
 from vrmf.estimators.inference import EXACT, Inference
 from vrmf.estimators.parameters import NestedParameters
 from vrmf.estimators.reporting import recorder, warn_of_outcome
@@ -42,6 +42,7 @@ from vrmf.solvers import SMM, SOLVERS, VR, AbstractSolver, AbstractStreamSolver
 from vrmf.solvers.base import rises
 from vrmf.solvers.smm import SMMState
 from vrmf.sources import AbstractSource, single_threaded_blas
+from vrmf.sources.lazy import lazy_part
 from vrmf.stats import Stats
 from vrmf.terms.base import Array
 from vrmf.weights import DataSummary

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,7 +10,7 @@ import scipy.sparse
 from sklearn.utils.validation import validate_data
 
 from vrmf.sources import AbstractSource, RowCheck, as_source
-from vrmf.sources.base import OverBlocks, Reading
+from vrmf.sources.lazy import lazy_part
 from vrmf.sources.tables import AbstractTable, as_table, is_mapped
 from vrmf.terms.base import Array
 
@@ -40,7 +39,7 @@ def rows_for(
         if named:
             validate_data(estimator, X, reset=reset, skip_check_array=True)
         _check_width(estimator, *table.shape, reset, named)
-        source = cluster_source(X, check) or as_source(table, n_jobs, check=check)
+        source = as_source(X if lazy_part(X) is not None else table, n_jobs, check=check)
     else:
         X = validate_data(estimator, X, reset=reset, dtype=[np.float64, np.float32], accept_sparse="csr")
         _check_sign(X, check)
@@ -56,34 +55,6 @@ def read_in_pieces(X: Any) -> bool:
     if library == "pandas":
         return X.ndim == 2 and all(getattr(kind, "kind", "O") in "fiub" for kind in X.dtypes)
     return library in ("zarr", "h5py", "dask", "xarray", "pyarrow")
-
-
-def cluster_source(X: Any, check: RowCheck) -> AbstractSource | None:
-    """Return the source of a dask array on the cluster that this process is a client of, if any."""
-    lazy = lazy_part(X)
-    if lazy is None or "distributed" not in sys.modules:
-        return None
-    import distributed
-
-    try:
-        client = distributed.default_client()
-    except ValueError:  # no client was made, so dask is to use threads
-        return None
-    from vrmf.sources.cluster import ClusterSource
-
-    return ClusterSource(lazy, client, check=check)
-
-
-def lazy_part(X: Any) -> Any:
-    """Return the dask array in X, with all features in one chunk, or None."""
-    X = X.data if type(X).__module__.partition(".")[0] == "xarray" else X
-    return X.rechunk({1: -1}) if type(X).__module__.startswith("dask.array") and X.ndim == 2 else None
-
-
-def lazy_blocks(X: Any, function: Any, reading: Reading, width: int, dtype: Any) -> Any:
-    """Return the lazy array of a function that gives ``width`` numbers for each row."""
-    work = OverBlocks(function, reading)
-    return X.map_blocks(work, dtype=dtype, chunks=(X.chunks[0], (width,)), meta=np.empty((0, 0), dtype))
 
 
 def centred(source: AbstractSource) -> AbstractSource:

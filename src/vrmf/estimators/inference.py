@@ -13,11 +13,12 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
 from vrmf.coding import Atoms, Coder
-from vrmf.estimators.data import is_stream, lazy_blocks, lazy_part, rows_for
+from vrmf.estimators.data import is_stream, rows_for
 from vrmf.formulations import Formulation
 from vrmf.problem import Problem, feasible
 from vrmf.solvers import AbstractSolver
 from vrmf.sources import AbstractSource
+from vrmf.sources.lazy import lazy_blocks, lazy_part
 from vrmf.terms.base import Array
 
 #: How exactly codes are computed outside of the solvers: for ``transform``, ``objective`` and the like.

@@ -14,6 +14,7 @@ from typing import Any
 
 from vrmf.sources.base import AbstractSource, RowCheck
 from vrmf.sources.layout import Layout, Sample
+from vrmf.sources.lazy import current_client, lazy_part
 from vrmf.sources.local import LocalSource
 from vrmf.sources.threads import single_threaded_blas, thread_count
 from vrmf.terms.base import Array
@@ -37,8 +38,15 @@ def as_source(
 
     ``X`` may be an array, a memory-mapped array, a scipy.sparse matrix, a pandas data frame, an Arrow
     table, a zarr array, an h5py data set, a dask or xarray array, or the path of a file (.npy, .zarr,
-    .h5, .parquet, .arrow). Options are those of :class:`~vrmf.sources.local.LocalSource`.
+    .h5, .parquet, .arrow). Options are those of :class:`~vrmf.sources.local.LocalSource`; a dask array in
+    a process that has a client of a cluster becomes a :class:`~vrmf.sources.cluster.ClusterSource`, with
+    its options.
     """
     if isinstance(X, AbstractSource):
         return X
+    lazy = lazy_part(X)
+    if lazy is not None and current_client() is not None:
+        from vrmf.sources.cluster import ClusterSource
+
+        return ClusterSource(lazy, mean=mean, **options)
     return LocalSource(X, n_jobs, mean, **options)

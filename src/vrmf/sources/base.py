@@ -13,8 +13,7 @@ from typing import Any, Self, TypeVar
 
 import numpy as np
 
-from vrmf.sources.layout import Layout, Rows, Sample, block_slices
-from vrmf.sources.threads import single_threaded_blas
+from vrmf.sources.layout import Layout, Rows, Sample
 from vrmf.terms.base import Array
 
 T = TypeVar("T")
@@ -72,26 +71,6 @@ class WorkerCodes:
 
     run: str
     name: int
-
-
-@dataclass(frozen=True, eq=False)
-class OverBlocks:
-    """A function of blocks of rows as one of a chunk, which gives its results one below the other."""
-
-    function: Callable[[Array], Array]
-    reading: Reading
-
-    def __call__(self, X: Array, block_info: Any = None) -> Array:
-        """Return the results for a chunk; dask says in ``block_info`` where it lies."""
-        first = block_info[0]["array-location"][0][0] if block_info else 0
-        blocks = block_slices(len(X), X.shape[1], self.reading.dtype) or [slice(0, 0)]
-        with single_threaded_blas():
-            return np.concatenate(
-                [
-                    self.function(self.reading(X[block], slice(first + block.start, first + block.stop)))
-                    for block in blocks
-                ]
-            )
 
 
 class AbstractSource(ABC):
@@ -168,7 +147,7 @@ class AbstractSource(ABC):
 
 
 def identity(X: Array) -> Array:
-    """Return X."""
+    """Return X; where tasks run, that is a copy."""
     return X
 
 

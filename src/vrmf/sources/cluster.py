@@ -13,6 +13,7 @@ import asyncio
 import concurrent.futures
 import time
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from pathlib import Path
@@ -24,7 +25,15 @@ import distributed
 import numpy as np
 from distributed.comm import CommClosedError
 
-from vrmf.sources.base import AbstractSource, CodeFunction, Reading, RowCheck, WorkerCodes, added_up
+from vrmf.sources.base import (
+    AbstractSource,
+    CodeFunction,
+    Reading,
+    RowCheck,
+    WorkerCodes,
+    added_up,
+    identity,
+)
 from vrmf.sources.layout import Layout, Part, Rows, Sample
 from vrmf.sources.tables import float_type, two_dimensional
 from vrmf.sources.worker import Job, Place, forget, run_part, run_parts
@@ -93,11 +102,13 @@ class ClusterSource(AbstractSource):
         self.client = client or distributed.default_client()
         self.n_features = X.shape[1]
         self.reading = Reading(float_type(X.dtype), mean, check)
-        self.layout = Layout(np.cumsum([0, *X.chunks[0]]), "blocks", window)
+        sizes = np.array(X.chunks[0])
+        self.layout = Layout(np.cumsum([0, *sizes[sizes > 0]]), "blocks", window)
         self.run = uuid.uuid4().hex
-        self._delayed = list(X.to_delayed().ravel())
+        self._delayed = [chunk for chunk, size in zip(X.to_delayed().ravel(), sizes, strict=True) if size]
         self._active: dict[int, distributed.Future] = {}  #: chunks that mini-batches come from
         self._homes: dict[int, str] = {}  #: the workers where these are
+        self._moved: set[int] = set()  #: active chunks of which a worker got a copy, to share the work
         self._codes_at: dict[int, str] = {}  #: the workers that keep the newest codes of chunks
 
     def map(self, function: Callable[[Array], T], rows: Rows = None) -> Iterator[T]:
@@ -123,10 +134,11 @@ class ClusterSource(AbstractSource):
         # Chunks of a lazy array are computed once for all mini-batches that need them.
         self._active = {c: self._active.get(c) or self.client.compute(self._delayed[c]) for c in wanted}
         self._homes = {c: home for c, home in self._homes.items() if c in self._active}
+        self._moved &= self._active.keys()
         return super().draw(size, *key, sample=sample)
 
     def close(self) -> None:
-        self._active, self._homes, self._codes_at = {}, {}, {}
+        self._active, self._homes, self._moved, self._codes_at = {}, {}, set(), {}
         if self.client.status == "running":
             self.client.run(forget, self.run, on_error="ignore")
 
@@ -219,14 +231,31 @@ class ClusterSource(AbstractSource):
             for future in futures:
                 if future.status in ("error", "cancelled"):
                     future.result()  # raises what went wrong
-            holders = self.client.who_has(futures)
+            holders, everyone = self.client.who_has(futures), sorted(self.client.nthreads())
+            share = -(-len(chunks) // max(1, len(everyone)))
             for chunk, future in zip(unknown, futures, strict=True):
                 workers = sorted(holders.get(future.key, ()))
-                if workers:
+                if workers and not self._moves(chunk, workers, everyone, share):
                     keeper = self._codes_at.get(chunk, "")
                     self._homes[chunk] = keeper if keeper in workers else workers[0]
             patience.spend(all(chunk in self._homes for chunk in chunks))
         return self._homes
+
+    def _moves(self, chunk: int, workers: list[str], everyone: list[str], share: int) -> bool:
+        """Have an active chunk copied to an idle worker if its own have their share of them already.
+
+        The copy lasts while the chunk is active. One whose codes are kept stays with them.
+        """
+        load = Counter(self._homes.values())
+        idlest = min(everyone, key=lambda worker: load[worker])
+        is_fair = load[workers[0]] < share or load[idlest] >= share
+        if is_fair or chunk in self._codes_at or chunk in self._moved:
+            return False
+        self._moved.add(chunk)
+        self._active[chunk] = self.client.submit(
+            identity, self._active[chunk], workers=[idlest], allow_other_workers=True, pure=False
+        )
+        return True
 
 
 class _Patience:

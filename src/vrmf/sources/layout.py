@@ -99,9 +99,10 @@ class Layout:
         ``"rows"``: mini-batches and samples are uniform over all rows, without replacement.
         ``"blocks"``: a mini-batch comes from ``window`` chunks, in equal shares (from fewer, but two,
         if shares would be below LEAST_ROWS rows); over a pass these move through all chunks in a
-        random order, so that each chunk is read once, but for ``window`` − 1 that are read twice. A sample is made of whole chunks. If the share ρ of the
-        variance lies between chunks, the variance of the mean over b rows is about
-        1 + (b/window − 1) · ρ times that of uniform rows; ρ is 0 for rows in random order.
+        random order, so that each chunk is read once, but for ``window`` − 1 that are read twice. A
+        sample is made of whole chunks. If the share ρ of the variance lies between chunks, the
+        variance of the mean over b rows is about 1 + (b/window − 1) · ρ times that of uniform rows; ρ
+        is 0 for rows in random order.
     window : int
         Chunks that a mini-batch comes from, with ``"blocks"``.
     """

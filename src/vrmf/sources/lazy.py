@@ -12,12 +12,17 @@ from __future__ import annotations
 
 import importlib
 import os
+import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from vrmf.checks import whole_number
+from vrmf.sources.base import Reading
+from vrmf.sources.layout import block_slices
 from vrmf.sources.tables import as_table
+from vrmf.sources.threads import single_threaded_blas
 from vrmf.terms.base import Array
 
 
@@ -41,6 +46,45 @@ def dask_array(path: str | os.PathLike[str], chunk_rows: int | None = None) -> A
         dtype=table.dtype,
         meta=np.empty((0, 0), dtype=table.dtype),
     )
+
+
+def lazy_part(X: Any) -> Any:
+    """Return the dask array in X, with all features in one chunk, or None."""
+    X = X.data if type(X).__module__.partition(".")[0] == "xarray" else X
+    return X.rechunk({1: -1}) if type(X).__module__.startswith("dask.array") and X.ndim == 2 else None
+
+
+def lazy_blocks(
+    X: Any, function: Callable[[Array], Array], reading: Reading, width: int, dtype: Any
+) -> Any:
+    """Return the lazy array of a function of rows that gives ``width`` numbers for each of them."""
+    options = {"dtype": dtype, "chunks": (X.chunks[0], (width,)), "meta": np.empty((0, 0), dtype)}
+    return X.map_blocks(_over_blocks, function=function, reading=reading, **options)
+
+
+def _over_blocks(
+    X: Array, function: Callable[[Array], Array], reading: Reading, block_info: Any = None
+) -> Array:
+    """Return what a function gives for the blocks of a chunk, one below the other."""
+    first = block_info[0]["array-location"][0][0] if block_info else 0
+    blocks = block_slices(len(X), X.shape[1], reading.dtype) or [slice(0, 0)]
+    with single_threaded_blas():
+        return np.concatenate(
+            [
+                function(reading(X[block], slice(first + block.start, first + block.stop)))
+                for block in blocks
+            ]
+        )
+
+
+def current_client() -> Any:
+    """Return the client of a Dask cluster that this process made last, or None."""
+    if "distributed" not in sys.modules:
+        return None
+    try:
+        return sys.modules["distributed"].default_client()
+    except ValueError:  # none was made, so dask is to use threads
+        return None
 
 
 def _read(path: str, block_info: Any = None) -> Array:

@@ -94,7 +94,8 @@ class VR(AbstractSolver):
     Parameters
     ----------
     batch_size : int or "auto"
-        b. ``"auto"`` is n/40, at least 64 or n/10, at most the largest of 256, 2k and 0.2 · n^⅔.
+        b. ``"auto"`` is n/40, at least 64 or n/10, at most the largest of 256, 2k and 0.2 · n^⅔. Where
+        a mini-batch comes from a few chunks of the data, it is at least 128 rows of each, or n/10.
     inner_steps : int or "auto"
         m, the steps of an epoch. ``"auto"`` is n / b, or 0.5 · n^⅓ if ``literal``.
     step_size : float or "auto"
@@ -153,8 +154,11 @@ class VR(AbstractSolver):
         self.epoch_shape(problem.n_samples, len(D))
         return VRState(D=D, seed=seed)
 
-    def epoch_shape(self, n_samples: int, n_components: int) -> tuple[int, int]:
-        """Return the batch size b and the number of inner steps m for n rows and k atoms."""
+    def epoch_shape(self, n_samples: int, n_components: int, least: int = 1) -> tuple[int, int]:
+        """Return the batch size b and the number of inner steps m for n rows and k atoms.
+
+        ``least`` is the smallest batch that is worth its cost where the rows are.
+        """
         n = n_samples
         if self.batch_size != "auto":
             b = valid_batch_size(int(self.batch_size), n)
@@ -162,7 +166,7 @@ class VR(AbstractSolver):
             b = paper_batch_size(n)
         else:
             most = max(256, 2 * n_components, paper_batch_size(n))
-            b = max(min(n // 40, most), smallest_batch(n))
+            b = max(min(n // 40, most), smallest_batch(n), min(least, n // 10))
         if self.inner_steps != "auto":
             return b, int(self.inner_steps)
         return b, paper_inner_steps(n) if self.literal else math.ceil(n / b)
@@ -178,7 +182,7 @@ class VR(AbstractSolver):
             state, measured = self._begin_epoch(problem, state)
         anchor = state.anchor
         assert anchor is not None
-        b, m = self.epoch_shape(anchor.count, len(state.D))
+        b, m = self.epoch_shape(anchor.count, len(state.D), problem.source.layout.least_batch)
         rows = problem.source.draw(b, state.seed, state.step, sample=anchor.sample)
         coder = self._coder(problem, state, state.step + 1)
         change = problem.slope_change(state.D, anchor.D, coder, rows, anchor.codes)

@@ -129,6 +129,11 @@ class Layout:
         """Whether mini-batches come from a few chunks each."""
         return self.sampling == "blocks"
 
+    @property
+    def least_batch(self) -> int:
+        """The rows of a mini-batch below which it costs no less: LEAST_ROWS of each chunk it comes from."""
+        return LEAST_ROWS * self.window if self.by_blocks else 1
+
     # Parts -------------------------------------------------------------------------------------
 
     def parts(self, rows: Rows) -> list[Part]:

@@ -223,8 +223,8 @@ def markdown(results: dict[str, Any]) -> str:
         f"{about['processor']}, {about['cores']} cores. Two threads get "
         f"{about['products of two threads over those of one']} times the products of one done. "
         "Made by `benchmarks/distributed.py`: robust PCA of Synth, "
-        f"{results['rows']:,} × {FEATURES}, k = {ATOMS}, chunks of {CHUNK:,} rows; medians of {REPEATS} passes, 35 steps and {FITS} fits."
-        " All ended with the same bits.",
+        f"{results['rows']:,} × {FEATURES}, k = {ATOMS}, chunks of {CHUNK:,} rows; "
+        f"medians of {REPEATS} passes, 35 steps and {FITS} fits. All ended with the same bits.",
         "",
         "| | no cluster | one worker | two workers | two against one | cost of Dask |",
         "|---|---|---|---|---|---|",

@@ -23,7 +23,7 @@ from vrmf.solvers.smm import SMMState
 from vrmf.solvers.surrogate import by_atoms, by_gradient, by_rotation, minimise_surrogate
 from vrmf.solvers.vr import VRState
 from vrmf.sources import LocalSource
-from vrmf.sources.layout import Rows
+from vrmf.sources.layout import LEAST_ROWS, Rows
 from vrmf.stats import WorstRows
 from vrmf.terms import (
     L1,
@@ -268,6 +268,16 @@ def test_the_papers_batch_size_and_epoch_length() -> None:
 )
 def test_the_practical_epoch_is_a_pass_of_batches_that_suit_its_size(n: int, k: int, b: int) -> None:
     assert VR().epoch_shape(n, k) == (b, -(-n // b))
+
+
+def test_mini_batches_from_chunks_are_worth_a_look_at_each() -> None:
+    assert VR().epoch_shape(60_000, 5, least=1024) == (1024, 59)
+    assert VR().epoch_shape(5_000, 5, least=1024) == (500, 10)
+    assert VR(batch_size=70).epoch_shape(5_000, 5, least=1024)[0] == 70
+    assert VR(literal=True).epoch_shape(100_000, 49, least=1024) == (431, 23)
+    X = generator("least").normal(size=(30, 3))
+    assert LocalSource(X).layout.least_batch == 1
+    assert LocalSource(X, chunk_rows=10, sampling="blocks", window=3).layout.least_batch == 3 * LEAST_ROWS
 
 
 def test_the_literal_step_is_constant() -> None:

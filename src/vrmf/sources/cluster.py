@@ -15,7 +15,7 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -140,7 +140,8 @@ class ClusterSource(AbstractSource):
     def close(self) -> None:
         self._active, self._homes, self._moved, self._codes_at = {}, {}, set(), {}
         if self.client.status == "running":
-            self.client.run(forget, self.run, on_error="ignore")
+            with suppress(*_FAULTS, OSError):  # what is gone has forgotten all
+                self.client.run(forget, self.run, on_error="ignore")
 
     def _results(self, job: Job, rows: Rows) -> Iterator[Any]:
         """Yield the result for each part, in order."""
@@ -232,13 +233,14 @@ class ClusterSource(AbstractSource):
                 if future.status in ("error", "cancelled"):
                     future.result()  # raises what went wrong
             holders, everyone = self.client.who_has(futures), sorted(self.client.nthreads())
-            share = -(-len(chunks) // max(1, len(everyone)))
+            share, found = -(-len(chunks) // max(1, len(everyone))), 0
             for chunk, future in zip(unknown, futures, strict=True):
                 workers = sorted(holders.get(future.key, ()))
                 if workers and not self._moves(chunk, workers, everyone, share):
                     keeper = self._codes_at.get(chunk, "")
                     self._homes[chunk] = keeper if keeper in workers else workers[0]
-            patience.spend(all(chunk in self._homes for chunk in chunks))
+                found += bool(workers)
+            patience.spend(found == len(unknown))
         return self._homes
 
     def _moves(self, chunk: int, workers: list[str], everyone: list[str], share: int) -> bool:

@@ -40,7 +40,7 @@ SIZES = (10**5, 10**6, 10**7)
 REPEATS = 3
 
 #: Seconds after which a peer is stopped; its rate is then told from what it had done.
-PATIENCE = 120
+PATIENCE = 60
 
 
 # ------------------------------------------------------------------ the file

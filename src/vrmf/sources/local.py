@@ -170,18 +170,22 @@ class LocalSource(AbstractSource):
     def _load(self, wanted: list[int], ahead: list[int | None]) -> list[Array]:
         """Return the chunks that are wanted, and have the first that comes next read meanwhile.
 
-        Those used last are kept, but never more than the window and one.
+        Those used last are kept, but never more than the window and one, and in a pass, which wants
+        one chunk at a time, none that is done with. Data that fit into the window are read once.
         """
+        most = self.layout.window + 1
+        if len(wanted) == 1 and self.layout.n_chunks > most:
+            most = 2
         for chunk in wanted:
-            self._read_chunk(chunk, wanted)
+            self._read_chunk(chunk, wanted, most)
         loaded = [self._chunks[chunk].result() for chunk in wanted]
-        if ahead and ahead[0] is not None and len(wanted) <= self.layout.window:
-            self._read_chunk(ahead[0], wanted)
+        if ahead and ahead[0] is not None and len(wanted) < most:
+            self._read_chunk(ahead[0], wanted, most)
         return loaded
 
-    def _read_chunk(self, chunk: int, wanted: list[int]) -> None:
+    def _read_chunk(self, chunk: int, wanted: list[int], most: int) -> None:
         known = self._chunks.pop(chunk, None)
-        while known is None and len(self._chunks) > self.layout.window:
+        while known is None and len(self._chunks) >= most:
             del self._chunks[next(other for other in self._chunks if other not in wanted)]
         start, stop = (int(bound) for bound in self.layout.bounds[chunk : chunk + 2])
         self._chunks[chunk] = known or self._reader.submit(self.table.read, start, stop)

@@ -13,7 +13,9 @@ array([[0., 1., 0., 0.],
 from __future__ import annotations
 
 import os
+import sys
 from abc import ABC, abstractmethod
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -133,15 +135,22 @@ class SlicedTable(AbstractTable):
 
     def __init__(self, X: Any) -> None:
         self.X, self.shape, self.dtype = X, tuple(X.shape), float_type(X.dtype)
+        stored = getattr(X, "shards", None) or getattr(X, "chunks", None)
+        self.stored_rows: int | None = stored[0] if stored else None
 
     def read(self, start: int, stop: int) -> Array:
-        return np.asarray(self.X[start:stop], dtype=self.dtype)
+        # One stored chunk after the other, since libraries unpack what they are asked for all at once.
+        step = self.stored_rows or max(1, stop - start)
+        rows = np.empty((stop - start, self.shape[1]), dtype=self.dtype)
+        edges = [start, *range((start // step + 1) * step, stop, step), stop]
+        for low, high in pairwise(edges):
+            rows[low - start : high - start] = self.X[low:high]
+        return rows
 
     def bounds(self, chunk_rows: int | None) -> Array:
-        stored = getattr(self.X, "shards", None) or getattr(self.X, "chunks", None)
-        if chunk_rows is None and stored:
+        if chunk_rows is None and self.stored_rows:
             wanted = rows_per_chunk(self.shape[1], self.dtype)
-            chunk_rows = stored[0] * max(1, wanted // stored[0])
+            chunk_rows = self.stored_rows * max(1, wanted // self.stored_rows)
         return super().bounds(chunk_rows)
 
 
@@ -184,6 +193,8 @@ class ArrowTable(AbstractTable):
             piece = self.pieces[i]().slice(low - self.starts[i], high - low)
             for column, values in enumerate(piece.columns):
                 X[low - start : high - start, column] = values.to_numpy(zero_copy_only=False)
+            del piece
+            sys.modules["pyarrow"].default_memory_pool().release_unused()
         return X
 
     def bounds(self, chunk_rows: int | None) -> Array:

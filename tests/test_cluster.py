@@ -15,6 +15,7 @@ import threading
 import time
 import zipfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -80,16 +81,28 @@ def cluster(n_workers: int, **options: Any) -> Any:
     )
 
 
-@pytest.fixture(scope="module")
-def client() -> Iterator[Any]:
+@contextmanager
+def connected(n_workers: int) -> Iterator[Any]:
     # A call to a worker that is gone is to fail soon.
     with (
-        dask.config.set(
-            {"distributed.comm.timeouts.connect": "3s", "distributed.scheduler.allowed-failures": 1}
-        ),
-        cluster(2) as two,
-        distributed.Client(two) as client,
+        dask.config.set({"distributed.comm.timeouts.connect": "3s"}),
+        cluster(n_workers) as workers,
+        distributed.Client(workers) as client,
     ):
+        client.wait_for_workers(n_workers, timeout=60)
+        yield client
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Any]:
+    with connected(2) as client:
+        yield client
+
+
+@pytest.fixture
+def mortals() -> Iterator[Any]:
+    """A cluster of its own for a test that kills its workers."""
+    with connected(2) as client:
         yield client
 
 
@@ -213,7 +226,7 @@ def suicidal(rows: Array, marker: Path, when: Callable[[int], bool]) -> Any:
     return on_cluster(rows).map_blocks(load, dtype=rows.dtype, meta=np.empty((0, 0)))
 
 
-def test_a_worker_killed_in_the_middle_of_a_pass_changes_nothing(client: Any, tmp_path: Path) -> None:
+def test_a_worker_killed_in_the_middle_of_a_pass_changes_nothing(mortals: Any, tmp_path: Path) -> None:
     marker = tmp_path / "killed"
     fitted = model(VR(cache_megabytes=0, opening=False)).fit(suicidal(X, marker, lambda chunk: chunk == 11))
     assert marker.exists()
@@ -221,29 +234,25 @@ def test_a_worker_killed_in_the_middle_of_a_pass_changes_nothing(client: Any, tm
     np.testing.assert_array_equal(fitted.components_, expected.components_)
 
 
-def test_a_worker_killed_in_the_middle_of_inner_steps_changes_nothing(client: Any) -> None:
+def test_a_worker_killed_in_the_middle_of_inner_steps_changes_nothing(mortals: Any) -> None:
     expected = [it.D for it in model(max_iter=1).iterate(twin())]
-    client.wait_for_workers(2)
-    before, kills = pids(client), []
+    kills = []
     for place, it in enumerate(model(max_iter=1).iterate(on_cluster().persist())):
         np.testing.assert_array_equal(it.D, expected[place])
         if place in (len(expected) // 4, len(expected) - 4):
-            victim = pids(client)[0]
+            victim = pids(mortals)[0]
             os.kill(victim, signal.SIGKILL)
             kills.append(victim)
     assert place == len(expected) - 1 and len(kills) == 2
-    client.wait_for_workers(2)
-    assert pids(client) != before
 
 
-def test_with_codes_on_workers_a_kill_costs_the_tolerance_of_codes(client: Any) -> None:
-    client.wait_for_workers(2)
+def test_with_codes_on_workers_a_kill_costs_the_tolerance_of_codes(mortals: Any) -> None:
     expected = [it.D for it in model(VR(), max_iter=1).iterate(twin())]
     iterates = []
     for it in model(VR(), max_iter=1).iterate(on_cluster().persist()):
         iterates.append(it.D)
         if len(iterates) == len(expected) - 8:  # in the last epoch, whose anchor has left codes there
-            os.kill(pids(client)[-1], signal.SIGKILL)
+            os.kill(pids(mortals)[-1], signal.SIGKILL)
     np.testing.assert_allclose(iterates[-1], expected[-1], rtol=1e-2, atol=1e-2)
 
 

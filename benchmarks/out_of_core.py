@@ -169,7 +169,7 @@ def peer(path: str, name: str) -> dict[str, Any]:
     peers: dict[str, Callable[[], Any]] = {
         "IncrementalPCA": lambda: IncrementalPCA(ATOMS),
         "MiniBatchDictionaryLearning": lambda: MiniBatchDictionaryLearning(
-            ATOMS, alpha=ALPHA, max_iter=1, batch_size=256, fit_algorithm="cd", random_state=0, n_jobs=2,
+            ATOMS, alpha=ALPHA, max_iter=1, batch_size=256, fit_algorithm="cd", random_state=0,
             max_no_improvement=None, tol=0.0,
         ),
     }  # fmt: skip

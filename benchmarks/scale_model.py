@@ -136,6 +136,7 @@ def foretell(costs: Costs) -> list[str]:
             s = Setting(n, 400, 10, 100_000, workers, batch, steps)
             # A call takes the longer the more workers it goes to, its work the shorter.
             windows = [replace(s, window=2**i) for i in range(3, 10) if 2**i <= workers]
+            windows.append(replace(s, window=workers))
             s = min(windows, key=lambda s: step_seconds(network, s))
             through, inner = pass_seconds(network, s), steps * step_seconds(network, s)
             useful = (n * costs.row + steps * 2 * batch * costs.row_in_step) / workers

@@ -2,9 +2,10 @@
 
 A pass is one task for each chunk, which Dask schedules, balances and repeats if a worker dies. A
 mini-batch is drawn from a few chunks (see :class:`~vrmf.sources.layout.Layout`) and worked on where
-these are, by one call to their workers past the queue of tasks: a step is one round trip, and no rows
-move. Parts, blocks and the order of sums are those of a :class:`~vrmf.sources.local.LocalSource` with
-the same layout, so that results have the same bits, whatever the number of workers.
+these are, by one call to their workers past the queue of tasks: a step is one round trip. Rows move
+only where a worker has more than its share of these chunks. Parts, blocks and the order of sums are
+those of a :class:`~vrmf.sources.local.LocalSource` with the same layout, so that results have the same
+bits, whatever the number of workers.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ def dask_array(path: str | os.PathLike[str], chunk_rows: int | None = None) -> A
 
 def lazy_part(X: Any) -> Any:
     """Return the dask array in X, with all features in one chunk, or None."""
-    X = X.data if type(X).__module__.partition(".")[0] == "xarray" else X
+    X = getattr(X, "data", X) if type(X).__module__.partition(".")[0] == "xarray" else X
     return X.rechunk({1: -1}) if type(X).__module__.startswith("dask.array") and X.ndim == 2 else None
 
 

@@ -4,7 +4,6 @@
 >>> from vrmf.formulations import dictionary_learning
 >>> from vrmf.solvers import SMM
 >>> from vrmf.sources import as_source
-from vrmf.sources.layout import Rows
 >>> X = np.random.default_rng(0).standard_normal((60, 5))
 >>> problem = Problem(dictionary_learning(alpha=0.1), as_source(X))
 >>> found = curve(SMM(batch_size=6), problem, np.eye(5)[:2], at=[0, 1, 2])

@@ -148,5 +148,29 @@ KINDS = {
     "xarray": Kind(lambda X, _: xarray.DataArray(lazy(X))),
 }
 FILES = [name for name, kind in KINDS.items() if not kind.in_memory]
+#: Files that are given by their paths.
+PATHS = [
+    "npy",
+    "zarr",
+    "zarr shards",
+    "hdf5",
+    "hdf5 chunks",
+    "arrow file",
+    "feather",
+    "parquet",
+    "parquet folder",
+]
+#: Files that can be made without any row; the others have no chunks then.
+ROWLESS = [
+    "npy",
+    "mapped",
+    "fortran mapped",
+    "strided mapped",
+    "zarr",
+    "zarr shards",
+    "zarr array",
+    "hdf5",
+    "h5py",
+]
 
 every_kind = pytest.mark.parametrize("kind", KINDS)

@@ -14,7 +14,7 @@ import pytest
 import scipy.sparse
 import zarr
 
-from inputs import FILES, KINDS, STORED, every_kind, frame, lazy, npy, zarr_folder
+from inputs import FILES, KINDS, ROWLESS, STORED, every_kind, frame, lazy, npy, zarr_folder
 from shells import corrupted, every_estimator, every_solver, fitted, make, rows
 from vrmf.solvers import SOLVERS, VR
 from vrmf.sources import as_source, tables
@@ -280,10 +280,8 @@ def test_new_rows_have_the_features_of_the_fit(kind: str, tmp_path: Path) -> Non
             getattr(fitted("nmf"), method)(data)
 
 
-@pytest.mark.parametrize("kind", [name for name in FILES if "arrow" not in name and "parquet" not in name])
+@pytest.mark.parametrize("kind", ROWLESS)
 def test_data_without_rows_are_refused(kind: str, tmp_path: Path) -> None:
-    if kind in ("feather", "hdf5 chunks", "dask", "xarray"):
-        pytest.skip("has no chunks without rows")
     with pytest.raises(ValueError, match=r"have 0 rows and 6 features\. Use at least one of each\."):
         make("nmf").fit(KINDS[kind].make(X[:0], tmp_path))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -15,6 +14,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from vrmf._version import __version__
+from vrmf.atomic import replacing
 from vrmf.estimators import ESTIMATORS
 from vrmf.solvers import SOLVERS
 
@@ -282,15 +282,10 @@ def _tell(estimator: Any) -> None:
 
 def _write_codes(estimator: Any, source: Any, output: Path) -> tuple[int, int]:
     """Write the codes of a source's rows into a .npy file, block by block."""
-    partial = output.with_name(f".{output.name}.{os.getpid()}.partial")
-    try:
-        row, shape = 0, (source.n_samples, len(estimator.components_))
-        codes = np.lib.format.open_memmap(partial, mode="w+", dtype=source.dtype, shape=shape)
+    shape = (source.n_samples, len(estimator.components_))
+    header = {"descr": source.dtype.str, "fortran_order": False, "shape": shape}
+    with replacing(output) as file:
+        np.lib.format.write_array_header_1_0(file, header)
         for block in estimator.code_blocks(source):
-            codes[row : row + len(block)] = block
-            row += len(block)
-        codes.flush()
-        os.replace(partial, output)
-    finally:
-        partial.unlink(missing_ok=True)
+            file.write(np.ascontiguousarray(block, dtype=source.dtype).data)
     return shape

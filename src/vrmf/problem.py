@@ -170,13 +170,17 @@ class _BlockStats:
 
 
 @dataclass(frozen=True, eq=False)
-class _BlockPair:
-    """The sums over a block of rows at two dictionaries, and its codes at the first."""
+class _AtTwo:
+    """A function of a block of rows and two dictionaries."""
 
     formulation: Formulation
     atoms: Atoms
     before: Atoms
     coder: Coder
+
+
+class _BlockPair(_AtTwo):
+    """The sums over a block of rows at two dictionaries, and its codes at the first."""
 
     def __call__(self, X: Array, known: Array | None) -> tuple[PairedStats, Array]:
         formulation = self.formulation
@@ -186,14 +190,8 @@ class _BlockPair:
         return pair, codes.H
 
 
-@dataclass(frozen=True, eq=False)
-class _BlockChange:
+class _BlockChange(_AtTwo):
     """The change of the slope over a block of rows, but for products with Gram matrices; and its codes."""
-
-    formulation: Formulation
-    atoms: Atoms
-    before: Atoms
-    coder: Coder
 
     def __call__(self, X: Array, known: Array | None) -> tuple[SlopeChange, Array]:
         formulation = self.formulation

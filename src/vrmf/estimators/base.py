@@ -15,13 +15,13 @@ from dataclasses import KW_ONLY, dataclass, replace
 from itertools import chain
 from typing import Any
 
-import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, clone
 from sklearn.utils import check_random_state
 
 from vrmf.checks import real_number, whole_number
 from vrmf.estimators.data import centred, is_stream, rows_for
-from vrmf.estimators.inference import EXACT, Inference
+from vrmf.estimators.inference import Inference
+from vrmf.estimators.outcome import reported
 from vrmf.estimators.parameters import NestedParameters
 from vrmf.estimators.reporting import recorder, warn_of_outcome
 from vrmf.estimators.resuming import run_fit
@@ -39,7 +39,6 @@ from vrmf.loop import (
 )
 from vrmf.problem import Measurement, Problem, atoms_from_rows
 from vrmf.solvers import SMM, SOLVERS, VR, AbstractSolver, AbstractStreamSolver
-from vrmf.solvers.base import rises
 from vrmf.solvers.smm import SMMState
 from vrmf.sources import AbstractSource, single_threaded_blas
 from vrmf.sources.lazy import lazy_part
@@ -244,7 +243,7 @@ class AbstractFactorizer(NestedParameters, Inference, ClassNamePrefixFeaturesOut
         with closing(source):
             problem, start, outcome = run_fit(self, source, solver)
             codes = source.room_for_codes(self.n_components, outcome.iterate.step) if keep_codes else None
-            D, stats, measured = _reported(problem, solver, outcome, codes)
+            D, stats, measured = reported(problem, solver, outcome, codes)
         self._keep(problem, solver, D, outcome, stats, measured)
         self._stream_weights = start.weights
         self._stream = SMMState(
@@ -374,42 +373,6 @@ class AbstractFactorizer(NestedParameters, Inference, ClassNamePrefixFeaturesOut
     @property
     def _n_features_out(self) -> int:
         return len(self.components_)
-
-
-def _reported(
-    problem: Problem, solver: AbstractSolver, outcome: Outcome, codes: Any
-) -> tuple[Array, Stats, Measurement]:
-    """Return the dictionary to report and what exact codes tell of it; they are written into ``codes``.
-
-    The last full anchor is reported if the last iterate is worse.
-    """
-
-    def told(D: Array) -> tuple[Array, Stats, Measurement]:
-        D = oriented(D) if problem.formulation.rotates else D
-        stats = problem.stats(D, EXACT, keep=codes)
-        return D, stats, problem.measure(stats, D)
-
-    with single_threaded_blas():
-        last = told(outcome.iterate.D)
-        if outcome.iterate.step == outcome.history.step[-1]:
-            outcome.history.note(last[2])
-        known = solver.fallback(outcome.iterate.state)
-        is_worse = known is not None and rises(last[2].objective, known[1], last[0].dtype)
-        return told(known[0]) if known is not None and is_worse else last
-
-
-def oriented(D: Array) -> Array:
-    """Return the dictionary rotated to orthogonal atoms of falling length, each with a positive peak.
-
-    >>> oriented(np.array([[0.0, -1.0], [2.0, 0.0]]))
-    array([[2., 0.],
-           [0., 1.]])
-    """
-    singular, vectors = np.linalg.svd(D, full_matrices=False)[1:]
-    peaks = np.take_along_axis(vectors, np.argmax(np.abs(vectors), axis=1)[:, None], axis=1)
-    rows = (singular[:, None] * vectors) * np.where(peaks < 0, -1, 1)
-    # With more atoms than features, the rest of the rotated dictionary is zero.
-    return np.concatenate([rows, np.zeros_like(D[len(rows) :])]).astype(D.dtype) + 0
 
 
 @dataclass(eq=False, repr=False)

@@ -20,7 +20,7 @@ import numpy as np
 from vrmf.checks import whole_number
 from vrmf.sources.base import AbstractSource, CodeFunction, Reading, RowCheck, added_up
 from vrmf.sources.layout import Layout, Part, Rows, Sample, block_slices
-from vrmf.sources.tables import AbstractTable, as_table
+from vrmf.sources.tables import AbstractRowTable, AbstractTable, as_table
 from vrmf.sources.threads import single_threaded_blas, thread_count
 from vrmf.terms.base import Array
 
@@ -66,8 +66,9 @@ class LocalSource(AbstractSource):
         self.n_features = self.table.shape[1]
         self.reading = Reading(self.table.dtype, mean, check)
         if sampling == "auto":
-            sampling = "rows" if self.table.cheap_rows else "blocks"
-        elif sampling == "rows" and type(self.table).take is AbstractTable.take:
+            cheap = isinstance(self.table, AbstractRowTable) and self.table.cheap_rows
+            sampling = "rows" if cheap else "blocks"
+        elif sampling == "rows" and not isinstance(self.table, AbstractRowTable):
             raise ValueError('`sampling` is "rows", but these data are read by chunks. Use "blocks".')
         self.layout = Layout(self.table.bounds(chunk_rows), sampling, window)
         self.n_threads = thread_count(n_jobs)
@@ -160,6 +161,7 @@ class LocalSource(AbstractSource):
         if isinstance(part.rows, slice):
             rows = shifted(where, part.rows)
             return self.table.read(rows.start, rows.stop)
+        assert isinstance(self.table, AbstractRowTable)
         return self.table.take(part.rows[where])
 
     # Reading ahead -----------------------------------------------------------------------------

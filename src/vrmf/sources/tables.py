@@ -39,22 +39,16 @@ PAGE = 4096
 class AbstractTable(ABC):
     """Rows that can be read.
 
-    ``in_memory`` says that any rows can be read at once and by several threads; ``cheap_rows`` that
-    single rows cost about what they weigh, so that mini-batches may be uniform.
+    ``in_memory`` says that any rows can be read at once and by several threads.
     """
 
     shape: tuple[int, int]
     dtype: np.dtype[Any]  #: of the rows that are read: float32 if they are stored so, else float64
     in_memory: bool = False
-    cheap_rows: bool = False
 
     @abstractmethod
     def read(self, start: int, stop: int) -> Array:
         """Return the rows from ``start`` up to ``stop``, dense."""
-
-    def take(self, rows: Array) -> Array:
-        """Return the rows with the given numbers, where rows are cheap."""
-        raise NotImplementedError(f"{type(self).__name__} is read by chunks.")
 
     def bounds(self, chunk_rows: int | None) -> Array:
         """Return where chunks begin and the last one ends."""
@@ -63,7 +57,20 @@ class AbstractTable(ABC):
         return np.append(np.arange(0, n, step), n)
 
 
-class ArrayTable(AbstractTable):
+class AbstractRowTable(AbstractTable):
+    """A table that can read single rows, and not chunks only.
+
+    ``cheap_rows`` says that they cost about what they weigh, so that mini-batches may be uniform.
+    """
+
+    cheap_rows: bool = True
+
+    @abstractmethod
+    def take(self, rows: Array) -> Array:
+        """Return the rows with the given numbers."""
+
+
+class ArrayTable(AbstractRowTable):
     """An array in memory, in one chunk, or mapped from a file."""
 
     def __init__(self, X: Any) -> None:
@@ -86,11 +93,10 @@ class ArrayTable(AbstractTable):
         return super().bounds(chunk_rows)
 
 
-class SparseTable(AbstractTable):
+class SparseTable(AbstractRowTable):
     """A sparse matrix in CSR form, of which a block of rows at a time is made dense."""
 
     in_memory = True
-    cheap_rows = True
 
     def __init__(self, X: Any) -> None:
         self.X, self.shape, self.dtype = X, X.shape, float_type(X.dtype)
@@ -105,11 +111,10 @@ class SparseTable(AbstractTable):
         return np.array([0, self.shape[0]]) if chunk_rows is None else super().bounds(chunk_rows)
 
 
-class FrameTable(AbstractTable):
+class FrameTable(AbstractRowTable):
     """A pandas data frame of numbers; a block of rows at a time is made an array."""
 
     in_memory = True
-    cheap_rows = True
 
     def __init__(self, X: Any) -> None:
         self.X, self.shape = X, X.shape

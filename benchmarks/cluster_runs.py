@@ -28,9 +28,9 @@ from vrmf.coding import Coder
 from vrmf.datasets import load_synth
 from vrmf.problem import Problem
 from vrmf.solvers import VR
-from vrmf.solvers.surrogate import descend_surrogate
 from vrmf.sources import LocalSource, Sample, as_source
 from vrmf.sources.cluster import WINDOW, ClusterSource
+from vrmf.surrogate import descend_surrogate
 
 FEATURES, ATOMS, CHUNK = 400, 10, 10_000
 REPEATS = 5

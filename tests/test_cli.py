@@ -83,7 +83,9 @@ def test_a_fit_and_its_codes_are_those_of_the_estimator(data: Path, tmp_path: Pa
     np.testing.assert_array_equal(model.components_, expected.components_)
     told = dict(line.split(maxsplit=1) for line in result.output.splitlines())
     assert float(told["objective"]) == pytest.approx(model.objective_, rel=1e-5)
-    assert float(told["stationarity"]) == pytest.approx(model.stationarity_, rel=1e-2)
+    stationarity, *unit = told["stationarity"].split()
+    assert float(stationarity) == pytest.approx(model.relative_stationarity_, rel=1e-2)
+    assert unit == ["of", "the", "objective"]
     assert float(told["passes"]) > 3 and float(told["seconds"]) > 0
     assert told["stopped"] == model.stop_reason_ and told["model"].endswith("nmf.vrmf")
 

@@ -34,7 +34,7 @@ from vrmf.sources import AbstractSource
 from vrmf.terms.base import Array
 
 FORMAT = "vrmf-checkpoint"
-VERSION = 1
+VERSION = 2
 
 _HEADER = re.compile(rb"vrmf-checkpoint (\d{1,9}) ([0-9a-f]{64})\n")
 _CHUNK = 2**20
@@ -95,7 +95,8 @@ class Checkpoint:
                 )
             start = Start(**reader.decode(manifest["start"]))
             columns = {name: column.tolist() for name, column in reader.decode(manifest["history"]).items()}
-            history = History(**columns, last=reader.decode(manifest["measured"]))
+            last, best = (reader.decode(manifest[name]) for name in ("last", "best"))
+            history = History(**columns, last=last, best=last if best is None else best)
         first = solver.init(Problem(start.formulation, source), start.D, start.seed)
 
         def state() -> State:
@@ -135,7 +136,8 @@ class Checkpoint:
             "epoch": current.epoch,
             "seconds": current.seconds,
             "history": writer.encode("history", columns),
-            "measured": writer.encode("measured", history.last),
+            "last": writer.encode("last", history.last),
+            "best": writer.encode("best", None if history.best is history.last else history.best),
         }
         with replacing(self.path) as file:
             file.write(_header(""))

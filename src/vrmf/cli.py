@@ -135,11 +135,9 @@ def told_plainly() -> Iterator[None]:
     help="File for the model.",
 )
 @click.option("--solver", type=click.Choice(tuple(SOLVERS)), default="vr", help="Method.")
-@click.option("--max-iter", type=click.IntRange(min=1), default=100, help="Largest number of epochs.")
+@click.option("--max-iter", type=click.IntRange(min=1), default=300, help="Largest number of epochs.")
 @click.option("--max-time", type=click.FloatRange(min=0, min_open=True), help="Largest number of seconds.")
-@click.option(
-    "--tol", type=click.FloatRange(min=0), default=1e-4, help="Fall of the stationarity to stop at."
-)
+@click.option("--tol", type=click.FloatRange(min=0), default=1e-6, help="Relative stationarity to stop at.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, help="Random seed.")
 @click.option("--jobs", type=int, help="Threads.  [default: all cores]")
 @click.option("--chunk-rows", type=click.IntRange(min=1), help="Rows read at once.  [default: about 32 MB]")
@@ -274,7 +272,7 @@ def _client(address: str) -> Iterator[None]:
 def _tell(estimator: Any) -> None:
     """Print how a fit ended."""
     click.echo(f"objective     {estimator.objective_:.6g}")
-    click.echo(f"stationarity  {estimator.stationarity_:.3g}")
+    click.echo(f"stationarity  {estimator.relative_stationarity_:.3g} of the objective")
     click.echo(f"passes        {estimator.n_passes_:.1f}")
     click.echo(f"seconds       {estimator.history_['seconds'][-1]:.2f}")
     click.echo(f"stopped       {estimator.stop_reason_}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -33,11 +34,17 @@ class _CompilationNotice(event.Listener):
         self._lock = threading.Lock()
         self._local = threading.local()  # compilations nest, and threads have their own
         self._told = False
+        self._running = 0  # compilations under way, of all threads
+        self._began = 0.0  # when there was none before
+        self._seconds = 0.0  # of those that ended
 
     def on_start(self, event: Any) -> None:
         if not self._is_ours(event):
             return
         self._local.depth = getattr(self._local, "depth", 0) + 1
+        with self._lock:
+            self._began = self._began if self._running else time.perf_counter()
+            self._running += 1
         if self._local.depth == 1 and not self._told:
             self._local.timer = threading.Timer(PATIENCE, self._tell)
             self._local.timer.daemon = True
@@ -47,10 +54,19 @@ class _CompilationNotice(event.Listener):
         if not self._is_ours(event):
             return
         self._local.depth = getattr(self._local, "depth", 1) - 1
+        with self._lock:
+            self._running -= 1
+            self._seconds += 0.0 if self._running else time.perf_counter() - self._began
         timer = getattr(self._local, "timer", None)
         if self._local.depth == 0 and timer is not None:
             timer.cancel()
             self._local.timer = None
+
+    @property
+    def seconds(self) -> float:
+        """How long at least one thread has been compiling."""
+        with self._lock:
+            return self._seconds + (time.perf_counter() - self._began if self._running else 0.0)
 
     def _is_ours(self, event: Any) -> bool:
         module = getattr(getattr(event.data.get("dispatcher"), "py_func", None), "__module__", "")
@@ -66,4 +82,10 @@ class _CompilationNotice(event.Listener):
             )
 
 
-event.register("numba:compile", _CompilationNotice())
+_notice = _CompilationNotice()
+event.register("numba:compile", _notice)
+
+
+def working_seconds() -> float:
+    """Return the seconds since some moment, without those in which kernels were compiled."""
+    return time.perf_counter() - _notice.seconds

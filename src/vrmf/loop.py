@@ -7,7 +7,8 @@
 >>> from vrmf.sources import as_source
 >>> X = np.random.default_rng(0).standard_normal((40, 5))
 >>> problem = Problem(dictionary_learning(alpha=0.1), as_source(X))
->>> outcome = run(Batch(), problem, np.eye(5)[:2], seed=0, rules=[Stationary(1e-2), MaxEpochs(50)])
+>>> rules = [Stationary(1e-4, problem.certify), MaxEpochs(50)]
+>>> outcome = run(Batch(), problem, np.eye(5)[:2], seed=0, rules=rules)
 >>> outcome.reason.converged
 True
 """
@@ -15,14 +16,16 @@ True
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from vrmf.clock import Clock, OutOfTime
+from vrmf.compiled import working_seconds
 from vrmf.problem import Measurement, Problem
-from vrmf.solvers.base import AbstractSolver, State
+from vrmf.solvers.base import AbstractSolver, State, rises
 from vrmf.sources import single_threaded_blas
 from vrmf.terms.base import Array
 
@@ -40,24 +43,49 @@ class Iterate:
 
 
 def iterate(
-    solver: AbstractSolver, problem: Problem, D: Array, seed: int, resume: Moment | None = None
+    solver: AbstractSolver,
+    problem: Problem,
+    D: Array,
+    seed: int,
+    resume: Moment | None = None,
+    clock: Clock | None = None,
 ) -> Iterator[Iterate]:
-    """Yield the start, or the moment to go on from, and then the iterate after each step, for ever."""
+    """Yield the start, or the moment to go on from, and then the iterate after each step.
+
+    It ends when the clock's time is over; a step that is under way then is dropped.
+    """
     state, seconds = (
         (solver.init(problem, D, seed), 0.0) if resume is None else (resume.state(), resume.seconds)
     )
+    timed = problem if clock is None else problem.until(clock)
     while True:
         passes = state.solved / problem.n_samples
         yield Iterate(solver.answer(state), state.step, state.epoch, passes, seconds, state)
-        began = time.perf_counter()
+        began = working_seconds()
         # Numbers that run away are an outcome, which a rule tells; they need no further warnings.
         with single_threaded_blas(), np.errstate(over="ignore", invalid="ignore"):
-            state = solver.step(problem, state)
-        seconds += time.perf_counter() - began
+            try:
+                if clock is not None:
+                    clock.check()
+                state = solver.step(timed, state)
+            except OutOfTime:
+                return
+        seconds += working_seconds() - began
 
 
 #: The columns of a history.
-COLUMNS = ("step", "passes", "seconds", "objective", "stationarity", "own_stationarity")
+COLUMNS = (
+    "step",
+    "passes",
+    "seconds",
+    "objective",
+    "stationarity",
+    "relative_stationarity",
+    "own_stationarity",
+)
+
+#: Those of them that a measurement fills.
+MEASURED = COLUMNS[3:]
 
 
 @dataclass
@@ -69,8 +97,10 @@ class History:
     seconds: list[float] = field(default_factory=list)
     objective: list[float] = field(default_factory=list)
     stationarity: list[float] = field(default_factory=list)
+    relative_stationarity: list[float] = field(default_factory=list)
     own_stationarity: list[float] = field(default_factory=list)  #: at a literal solver's own step
     last: Measurement | None = None  #: the newest measurement
+    best: Measurement | None = None  #: the one with the lowest objective, the newest of equals
 
     def add(self, iterate: Iterate, own: Measurement | None = None) -> None:
         """Add an iterate, and what its step learned of the one before; ``own`` is of its own.
@@ -82,40 +112,42 @@ class History:
         self.step.append(iterate.step)
         self.passes.append(iterate.passes)
         self.seconds.append(iterate.seconds)
-        for column in (self.objective, self.stationarity, self.own_stationarity):
-            column.append(math.nan)
+        for name in MEASURED:
+            getattr(self, name).append(math.nan)
         if own is not None:
             self.note(own)
 
-    def note(self, measured: Measurement) -> None:
-        """Write down what is known of the newest iterate."""
-        self.objective[-1], self.stationarity[-1] = measured.objective, measured.stationarity
-        self.own_stationarity[-1] = measured.own_stationarity
+    def note(self, measured: Measurement, row: int = -1) -> None:
+        """Write down what is known of an iterate, the newest if nothing else is said."""
+        for name in MEASURED:
+            getattr(self, name)[row] = getattr(measured, name)
         self.last = measured
+        if self.best is None or measured.objective <= self.best.objective:
+            self.best = measured
+
+    def correct(self, measured: Measurement) -> None:
+        """Write down what exact codes tell of the dictionary that was measured last."""
+        if self.best is self.last:
+            self.best = None
+        self.note(measured, -2 if math.isnan(self.objective[-1]) else -1)
 
     def mark(self) -> Mark:
         """Return by what :meth:`upto` finds the record as it is now, however it grows."""
-        newest = (self.objective[-1], self.stationarity[-1], self.own_stationarity[-1])
-        return Mark(len(self.own_stationarity), newest, self.last)
+        newest = tuple(getattr(self, name)[-1] for name in MEASURED)
+        return Mark(len(self.step), newest, self.last, self.best)
 
     def upto(self, mark: Mark) -> History:
         """Return the record as it was at the mark: the next step may have measured its newest row."""
         columns = {name: getattr(self, name)[: mark.rows] for name in COLUMNS}
-        past = History(**columns, last=mark.last)
-        past.objective[-1], past.stationarity[-1], past.own_stationarity[-1] = mark.newest
+        past = History(**columns, last=mark.last, best=mark.best)
+        for name, value in zip(MEASURED, mark.newest, strict=True):
+            getattr(past, name)[-1] = value
         return past
-
-    @property
-    def first_stationarity(self) -> float:
-        """The first ‖Γ‖² that was measured, or NaN."""
-        return next((value for value in self.stationarity if not math.isnan(value)), math.nan)
 
     def as_columns(self) -> dict[str, list[float]]:
         """Return the record by column name, ready for a data frame; the last one is of literal runs."""
-        names = ["step", "passes", "seconds", "objective", "stationarity"]
-        if not all(map(math.isnan, self.own_stationarity)):
-            names.append("own_stationarity")
-        return {name: list(getattr(self, name)) for name in names}
+        is_literal = not all(map(math.isnan, self.own_stationarity))
+        return {name: list(getattr(self, name)) for name in (COLUMNS if is_literal else COLUMNS[:-1])}
 
 
 @dataclass(frozen=True)
@@ -123,8 +155,9 @@ class Mark:
     """A place in a history."""
 
     rows: int  #: how many there were
-    newest: tuple[float, float, float]  #: objective, stationarity and own stationarity of the last
+    newest: tuple[float, ...]  #: what was measured of the last, by column
     last: Measurement | None  #: the newest measurement
+    best: Measurement | None  #: the one with the lowest objective
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,6 +176,7 @@ class Reason:
     text: str
     converged: bool
     is_budget: bool = False
+    answer: Array | None = None  #: the dictionary that was found stationary
 
     @property
     def failed(self) -> bool:
@@ -155,22 +189,31 @@ Rule = Callable[[Iterate, History], Reason | None]
 
 @dataclass(frozen=True)
 class Stationary:
-    """Stop when ‖Γ‖² is at most ``tol`` times its first value, or at the level of rounding."""
+    """Stop when the relative stationarity is at most ``tol``, or at the level of rounding.
+
+    A step measures with codes that are as exact as it needs, so ``certify`` measures once more, with
+    exact ones. The dictionary for which it confirms ``tol`` is the answer; else the run goes on.
+    """
 
     tol: float
+    certify: Callable[[Array], Measurement]
 
     def __call__(self, iterate: Iterate, history: History) -> Reason | None:
-        measured, first = history.last, history.first_stationarity
-        if measured is None or self.tol <= 0:
+        measured, best = history.last, history.best
+        if self.tol <= 0 or measured is None or best is None or not measured.satisfies(self.tol):
             return None
-        if measured.stationarity <= 64 * measured.rounding:
-            return Reason("stationary to rounding: ‖Γ‖² cannot fall further", True)
-        if measured.stationarity <= self.tol * first:
-            ratio = measured.stationarity / first
-            return Reason(
-                f"stationary: ‖Γ‖² fell to {ratio:.1e} of its first value (tol={self.tol:g})", True
-            )
-        return None
+        if rises(measured.objective, best.objective, measured.D.dtype):
+            return None
+        if not measured.is_exact:
+            measured = self.certify(measured.D)
+            history.correct(measured)
+            if not measured.satisfies(self.tol):
+                return None
+        promised = measured.relative_stationarity
+        text = f"stationary: a full step promises to lower the objective by {promised:.1e} of it"
+        if promised <= measured.rounding:
+            text = "stationary to rounding: the objective cannot fall further"
+        return Reason(f"{text} (tol={self.tol:g})", True, answer=measured.D)
 
 
 @dataclass(frozen=True)
@@ -185,16 +228,9 @@ class MaxEpochs:
         return Reason(f"budget: max_iter={self.limit} epochs are done", False, is_budget=True)
 
 
-@dataclass(frozen=True)
-class MaxTime:
-    """Stop after so many seconds inside steps."""
-
-    limit: float
-
-    def __call__(self, iterate: Iterate, history: History) -> Reason | None:
-        if iterate.seconds < self.limit:
-            return None
-        return Reason(f"budget: max_time={self.limit:g} seconds are over", False, is_budget=True)
+def time_is_over(clock: Clock) -> Reason:
+    """Return the reason of a run whose time is over."""
+    return Reason(f"budget: max_time={clock.limit:g} seconds are over", False, is_budget=True)
 
 
 @dataclass(frozen=True)
@@ -236,23 +272,39 @@ def until_stopped(
     rules: Sequence[Rule],
     record: Record = lambda iterate: None,
     resume: Moment | None = None,
+    clock: Clock | None = None,
 ) -> Iterator[tuple[Iterate, History, Reason | None]]:
     """Yield iterates with the history so far, up to the first for which a rule gives a reason to stop.
 
-    ``record`` may measure an iterate for the history, off the clock. A run that goes on from a moment
-    yields that first, and neither records it again nor starts its history and its clock anew.
+    The dictionary of the last one is the one that was found stationary, if that is the reason. If
+    time is over, the last one comes a second time, with that reason. ``record`` may measure an iterate
+    for the history, off the clock. A run that goes on from a moment yields that first, and neither
+    records it again nor starts its history and its time anew.
     """
     history = History() if resume is None else resume.history
     rules, is_known = (Diverged(float(np.max(np.abs(D)))), *rules), resume is not None
-    for current in iterate(solver, problem, D, seed, resume):
+    for current in iterate(solver, problem, D, seed, resume, clock):
         if not is_known:
-            history.add(current, record(current))
+            with nullcontext() if clock is None else clock.stopped():
+                history.add(current, record(current))
         is_known = False
-        reasons = (rule(current, history) for rule in rules)
-        reason = next((reason for reason in reasons if reason is not None), None)
+        reason = _first_reason(rules, current, history)
+        if reason is not None and reason.answer is not None:
+            current = replace(current, D=reason.answer)
         yield current, history, reason
         if reason is not None:
             return
+    assert clock is not None, "only a clock ends a run without a reason"
+    yield current, history, time_is_over(clock)
+
+
+def _first_reason(rules: Sequence[Rule], current: Iterate, history: History) -> Reason | None:
+    """Return the first reason to stop, or None; if the time for finding one is over, that comes next."""
+    try:
+        reasons = (rule(current, history) for rule in rules)
+        return next((reason for reason in reasons if reason is not None), None)
+    except OutOfTime:
+        return None
 
 
 def run(
@@ -265,13 +317,15 @@ def run(
     record: Record = lambda iterate: None,
     watch: Watch = lambda iterate, history: None,
     resume: Moment | None = None,
+    clock: Clock | None = None,
 ) -> Outcome:
     """Step the solver until a rule gives a reason to stop; ``watch`` sees each iterate that is sound."""
     sound = None
-    for current, history, reason in until_stopped(solver, problem, D, seed, rules, record, resume):
-        if sound is None or reason is None or not reason.failed:
+    for current, history, reason in until_stopped(solver, problem, D, seed, rules, record, resume, clock):
+        if current is not sound and (sound is None or reason is None or not reason.failed):
             sound = current
             watch(current, history)
         if reason is not None:
+            assert sound is not None
             return Outcome(sound, history, reason)
     raise AssertionError("a run ends only by a reason")

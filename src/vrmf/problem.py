@@ -15,28 +15,47 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
-from vrmf.coding import Atoms, Coder, Codes
+from vrmf.clock import Clock
+from vrmf.coding import EXACT, Atoms, Coder, Codes
 from vrmf.formulations import Formulation
 from vrmf.sources import AbstractSource
 from vrmf.sources.layout import Rows
 from vrmf.stats import Stats, WorstRows
+from vrmf.surrogate import promised_decrease
 from vrmf.terms import Simplex
 from vrmf.terms.base import AbstractSet, Array, row_norms
 from vrmf.terms.sums import parts_of
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Measurement:
-    """What a full pass tells of a dictionary D."""
+    """What a full pass tells of a dictionary D.
 
+    The relative stationarity is the decrease that one full step of majorisation and minimisation
+    promises, in the metric of the curvature A of the same pass, as a share of f(D):
+
+        max over D′ of  [ψ(D) − ψ(D′) − ⟨∇g(D), D′ − D⟩ − ½ tr((D′ − D)ᵀ A (D′ − D))] / f(D).
+
+    It is 0 exactly at stationary points, and depends on neither the scale of the data, the solver nor
+    the start. The step keeps its promise, so f(D) is at least this share above its minimum; how far it
+    is above, no number that is computed at D alone can tell.
+    """
+
+    D: Array
     objective: float  #: f(D)
     stationarity: float  #: ‖Γ(D)‖² at the step 1/λ_max(A)
-    rounding: float  #: the part of ‖Γ(D)‖² that rounding alone may cause
+    relative_stationarity: float  #: the decrease that a full step promises, over f(D)
+    rounding: float  #: the part of the relative stationarity that rounding alone may cause
+    is_exact: bool = False  #: whether the codes were exact
     own_stationarity: float = math.nan  #: ‖Γ(D)‖² at the solver's own step, where that is wanted
+
+    def satisfies(self, tol: float) -> bool:
+        """Whether the relative stationarity is at most ``tol``, or nothing but rounding."""
+        return self.relative_stationarity <= max(tol, self.rounding)
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,6 +104,10 @@ class Problem:
     def n_samples(self) -> int:
         """The number of rows."""
         return self.source.n_samples
+
+    def until(self, clock: Clock) -> Self:
+        """Return the same problem, whose passes raise when the time of the clock is over."""
+        return replace(self, source=self.source.until(clock))
 
     def stats(
         self,
@@ -139,21 +162,37 @@ class Problem:
         """Return ‖Γ‖² at D from the sums of a full pass."""
         return squared_norm(self.mapping(stats, D, step))
 
-    def measure(self, stats: Stats, D: Array) -> Measurement:
-        """Return f and ‖Γ‖² at D from the sums of a full pass, at the step 1/λ_max(A) of that pass."""
-        return self.measure_with_mapping(stats, D)[0]
+    def objective(self, stats: Stats, D: Array) -> float:
+        """Return f at D from the sums of a full pass."""
+        return stats.mean_loss + self.formulation.dictionary.value(D)
 
-    def measure_with_mapping(self, stats: Stats, D: Array) -> tuple[Measurement, Array]:
-        """Return what :meth:`measure` does, and Γ itself."""
-        curvature = stats.largest_curvature
-        mapping = self.mapping(stats, D, 1 / curvature)
-        rounding = float(np.finfo(D.dtype).eps) * curvature * float(np.linalg.norm(D))
-        measured = Measurement(
-            objective=stats.mean_loss + self.formulation.dictionary.value(D),
+    def measure(self, stats: Stats, D: Array, mapping: Array | None = None) -> Measurement:
+        """Return what the sums of a full pass tell of D; Γ is at the step 1/λ_max(A) of that pass."""
+        mapping = self.mapping(stats, D, 1 / stats.largest_curvature) if mapping is None else mapping
+        objective, curvature = self.objective(stats, D), stats.curvature
+        # What is feasible to single precision may need a last touch in double.
+        exact = feasible(self.formulation, D.astype(np.float64, copy=False))
+        promised = promised_decrease(self.formulation.dictionary, curvature, stats.gradient, exact)
+        # A step in the metric of A would fit the errors of exact codes and of rounding, a share of hD.
+        fitted = float(np.sum(exact * (curvature @ exact)))
+        rounding = (6 * EXACT.reachable_tol(D.dtype)) ** 2 * fitted
+        scale = abs(objective) or 1.0
+        return Measurement(
+            D=D,
+            objective=objective,
             stationarity=squared_norm(mapping),
-            rounding=rounding**2,
+            relative_stationarity=promised / scale,
+            rounding=rounding / scale + 64 * float(np.finfo(np.float64).eps),
         )
-        return measured, mapping
+
+    def certify(self, D: Array) -> Measurement:
+        """Return what exact codes tell of D."""
+        return self.certify_with_sums(D)[0]
+
+    def certify_with_sums(self, D: Array, keep: Any = None) -> tuple[Measurement, Stats]:
+        """Return what exact codes tell of D, and the sums of that pass; codes are written into ``keep``."""
+        stats = self.stats(D, EXACT, keep=keep)
+        return replace(self.measure(stats, D), is_exact=True), stats
 
 
 @dataclass(frozen=True, eq=False)

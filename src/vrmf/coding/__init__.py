@@ -31,7 +31,7 @@ from vrmf.terms.base import AbstractRowTerm, Array
 from vrmf.terms.penalties import Free, Ridge
 from vrmf.terms.sets import Absent
 
-__all__ = ["Atoms", "Coder", "Codes"]
+__all__ = ["EXACT", "Atoms", "Coder", "Codes"]
 
 METHODS = ("auto", "gradient", "bsum")
 
@@ -95,3 +95,7 @@ class Coder:
     def reachable_tol(self, dtype: np.dtype[Any]) -> float:
         """Return ``tol``, raised to the level of rounding in the given precision."""
         return max(self.tol, 64 * float(np.finfo(dtype).eps))
+
+
+#: How exactly codes are computed where a dictionary is judged, and for new rows.
+EXACT = Coder(tol=1e-8)

@@ -7,6 +7,7 @@ the dataclass decorator. A concrete one says only which formulation its paramete
 from __future__ import annotations
 
 import inspect
+import math
 import os
 from abc import abstractmethod
 from collections.abc import Iterator
@@ -18,10 +19,12 @@ from typing import Any
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, clone
 from sklearn.utils import check_random_state
 
+from vrmf.checkpoint import Start
 from vrmf.checks import real_number, whole_number
+from vrmf.clock import Clock
 from vrmf.estimators.data import centred, is_stream, rows_for
 from vrmf.estimators.inference import Inference
-from vrmf.estimators.outcome import reported
+from vrmf.estimators.outcome import Certifier, Report
 from vrmf.estimators.parameters import NestedParameters
 from vrmf.estimators.reporting import recorder, warn_of_outcome
 from vrmf.estimators.resuming import run_fit
@@ -31,23 +34,24 @@ from vrmf.loop import (
     History,
     Iterate,
     MaxEpochs,
-    MaxTime,
     Outcome,
     Rule,
     Stationary,
     until_stopped,
 )
-from vrmf.problem import Measurement, Problem, atoms_from_rows
+from vrmf.problem import Problem, atoms_from_rows
 from vrmf.solvers import SMM, SOLVERS, VR, AbstractSolver, AbstractStreamSolver
 from vrmf.solvers.smm import SMMState
 from vrmf.sources import AbstractSource, single_threaded_blas
 from vrmf.sources.lazy import lazy_part
-from vrmf.stats import Stats
 from vrmf.terms.base import Array
 from vrmf.weights import DataSummary
 
 #: Values of all weights of a formulation, by name.
 Weights = dict[str, Any]
+
+#: Where the codes of the dictionary that is reported are kept; others are numbered by their step.
+LAST_CODES = -1
 
 #: Rows that count as an epoch of a stream, for each component.
 STREAM_ROWS = 50
@@ -72,11 +76,15 @@ class AbstractFactorizer(NestedParameters, Inference, ClassNamePrefixFeaturesOut
         The largest number of epochs: for VR an anchor with its inner steps, for SMM and SGD one
         pass over the data, for batch one step.
     max_time : float or None
-        The largest number of seconds inside steps.
+        The largest number of seconds for ``fit``, without those of compilation and of ``record_every``. A
+        step that is under way then is dropped, and a last pass measures the dictionary; where time
+        does not suffice for it, the best dictionary measured so far is the answer. A fit on this machine
+        ends within 1.2 times ``max_time`` and a second.
     tol : float
-        Stop when the squared norm ‖Γ‖² of the proximal gradient mapping has fallen to ``tol`` times
-        its first value. 0 runs the whole budget. SMM and SGD know ‖Γ‖² only where ``record_every``
-        makes it known.
+        Stop when the relative stationarity is at most ``tol``: when one more full step promises to lower
+        the objective by no more than this share of it. It is confirmed by exact codes of all rows for
+        the dictionary that is returned. 0 runs the whole budget. SMM and SGD know it only where
+        ``record_every`` makes it known.
     random_state : int, RandomState instance or None
         The same value gives the same bits, whatever the number of threads.
     n_jobs : int or None
@@ -84,8 +92,7 @@ class AbstractFactorizer(NestedParameters, Inference, ClassNamePrefixFeaturesOut
     verbose : int
         If positive, print a line for every so many epochs.
     warm_start : bool
-        Whether ``fit`` starts from the dictionary of the last one. ``tol`` is then relative to the
-        stationarity of that dictionary.
+        Whether ``fit`` starts from the dictionary of the last one.
     center : bool
         Whether to subtract the mean of each feature.
     record_every : int or None
@@ -106,9 +113,9 @@ class AbstractFactorizer(NestedParameters, Inference, ClassNamePrefixFeaturesOut
     _: KW_ONLY
     solver: Any = "vr"
     init: Any = "data"
-    max_iter: int = 100
+    max_iter: int = 300
     max_time: float | None = None
-    tol: float = 1e-4
+    tol: float = 1e-6
     random_state: Any = None
     n_jobs: int | None = None
     verbose: int = 0
@@ -172,9 +179,13 @@ class AbstractFactorizer(NestedParameters, Inference, ClassNamePrefixFeaturesOut
         source, solver = clone(self)._source(X, reset=True), self._fit_solver()
         with closing(source):
             problem, D, seed, _ = self._start(source)
-            record = recorder(problem, self.record_every)
-            for current, _, _ in until_stopped(solver, problem, D, seed, self._rules(), record):
-                yield current
+            record, clock, last = recorder(problem, self.record_every), self._clock(), None
+            rules = self._rules(Certifier(problem, clock=clock))
+            moments = until_stopped(solver, problem, D, seed, rules, record, clock=clock)
+            for current, _, _ in moments:
+                if current is not last:
+                    yield current
+                last = current
 
     def partial_fit(self, X: Any, y: Any = None) -> AbstractFactorizer:
         """Learn from one more batch of rows, of any size.
@@ -224,7 +235,7 @@ class AbstractFactorizer(NestedParameters, Inference, ClassNamePrefixFeaturesOut
         self.components_ = self._stream.D
         self.n_steps_ = self.n_iter_ = self._stream.step
         self.n_passes_ = 1.0
-        self.objective_ = self.stationarity_ = float("nan")
+        self.objective_ = self.stationarity_ = self.relative_stationarity_ = math.nan
         self.stop_reason_ = f"stream: {self.n_samples_seen_} rows seen"
         return self
 
@@ -239,23 +250,19 @@ class AbstractFactorizer(NestedParameters, Inference, ClassNamePrefixFeaturesOut
 
     def _fit(self, X: Any, keep_codes: bool) -> Any:
         self._check_parameters()
+        clock = self._clock()
         source, solver = self._source(X, reset=True), self._fit_solver()
         with closing(source):
-            problem, start, outcome = run_fit(self, source, solver)
-            codes = source.room_for_codes(self.n_components, outcome.iterate.step) if keep_codes else None
-            D, stats, measured = reported(problem, solver, outcome, codes)
-        self._keep(problem, solver, D, outcome, stats, measured)
+            codes = source.room_for_codes(self.n_components, LAST_CODES) if keep_codes else None
+            start, outcome, report = run_fit(self, source, solver, clock, codes)
+        self._keep(source, solver, start, outcome, report)
         self._stream_weights = start.weights
-        self._stream = SMMState(
-            D=D,
-            seed=start.seed,
-            step=outcome.iterate.step,
-            gram=stats.gram,
-            cross=stats.cross(D),
-            weight=float(stats.count),
-        )
-        warn_of_outcome(type(self).__name__, solver, outcome.reason, stats, self.tol)
-        return codes
+        self._stream = SMMState(D=report.D, seed=start.seed, step=outcome.iterate.step)
+        if report.stats is not None:
+            sums = {"gram": report.stats.gram, "cross": report.stats.cross(report.D)}
+            self._stream = replace(self._stream, **sums, weight=float(report.stats.count))
+        warn_of_outcome(type(self).__name__, solver, outcome.reason, report, self.tol)
+        return codes if report.stats is not None or codes is None else self.transform(X)
 
     def _start(self, source: AbstractSource, whole: bool = True) -> tuple[Problem, Array, int, Weights]:
         """Return the problem, the initial dictionary, the seed and the weights."""
@@ -282,29 +289,24 @@ class AbstractFactorizer(NestedParameters, Inference, ClassNamePrefixFeaturesOut
         return int(check_random_state(self.random_state).randint(2**31 - 1))
 
     def _keep(
-        self,
-        problem: Problem,
-        solver: AbstractSolver,
-        D: Array,
-        outcome: Outcome,
-        stats: Stats,
-        measured: Measurement,
+        self, source: AbstractSource, solver: AbstractSolver, start: Start, outcome: Outcome, report: Report
     ) -> None:
         """Set the fitted attributes."""
-        last = outcome.iterate
-        if problem.source.mean is not None:
-            self.mean_ = problem.source.mean
+        last, measured = outcome.iterate, report.measured
+        if source.mean is not None:
+            self.mean_ = source.mean
         elif hasattr(self, "mean_"):
             del self.mean_
-        self.components_ = D
-        self.formulation_ = problem.formulation
+        self.components_ = report.D
+        self.formulation_ = start.formulation
         self.solver_ = solver
-        self.objective_ = measured.objective
-        self.stationarity_ = measured.stationarity
+        self.objective_ = math.nan if measured is None else measured.objective
+        self.stationarity_ = math.nan if measured is None else measured.stationarity
+        self.relative_stationarity_ = math.nan if measured is None else measured.relative_stationarity
         self.n_iter_ = max(1, last.epoch)
         self.n_steps_ = last.step
         self.n_passes_ = last.passes
-        self.n_samples_seen_ = problem.n_samples
+        self.n_samples_seen_ = source.n_samples
         self.stop_reason_ = outcome.reason.text
         self.history_ = outcome.history.as_columns()
 
@@ -356,9 +358,11 @@ class AbstractFactorizer(NestedParameters, Inference, ClassNamePrefixFeaturesOut
         )
         return centred(source) if self.center else source
 
-    def _rules(self) -> list[Rule]:
-        rules: list[Rule] = [Stationary(float(self.tol)), MaxEpochs(int(self.max_iter))]
-        return rules if self.max_time is None else [*rules, MaxTime(float(self.max_time))]
+    def _rules(self, certify: Certifier) -> list[Rule]:
+        return [Stationary(float(self.tol), certify), MaxEpochs(int(self.max_iter))]
+
+    def _clock(self) -> Clock | None:
+        return None if self.max_time is None else Clock(float(self.max_time))
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "components_")

@@ -12,7 +12,7 @@ from sklearn.base import TransformerMixin
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
-from vrmf.coding import Atoms, Coder
+from vrmf.coding import EXACT, Atoms
 from vrmf.estimators.data import is_stream, rows_for
 from vrmf.formulations import Formulation
 from vrmf.problem import Problem, feasible
@@ -20,9 +20,6 @@ from vrmf.solvers import AbstractSolver
 from vrmf.sources import AbstractSource
 from vrmf.sources.lazy import lazy_blocks, lazy_part
 from vrmf.terms.base import Array
-
-#: How exactly codes are computed outside of the solvers: for ``transform``, ``objective`` and the like.
-EXACT = Coder(tol=1e-8)
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from vrmf.estimators.inference import EXACT
+from vrmf.clock import Clock, OutOfTime
 from vrmf.loop import Outcome
 from vrmf.problem import Measurement, Problem
 from vrmf.solvers import AbstractSolver
@@ -15,27 +16,74 @@ from vrmf.sources import single_threaded_blas
 from vrmf.stats import Stats
 from vrmf.terms.base import Array
 
+#: What the last pass may take beyond ``max_time``: a share of it, and some seconds.
+LAST_PASS_SHARE = 0.15
+LAST_PASS_SECONDS = 0.5
 
-def reported(
-    problem: Problem, solver: AbstractSolver, outcome: Outcome, codes: Any
-) -> tuple[Array, Stats, Measurement]:
-    """Return the dictionary to report and what exact codes tell of it; they are written into ``codes``.
 
-    The last full anchor is reported if the last iterate is worse.
+@dataclass(frozen=True, eq=False)
+class Report:
+    """A dictionary and what is known of it."""
+
+    D: Array
+    measured: Measurement | None  #: None if time was over before anything was measured
+    stats: Stats | None = None  #: of a pass with exact codes, if there was time for it
+
+
+class Certifier:
+    """Judges dictionaries by passes with exact codes, and remembers the last.
+
+    Parameters
+    ----------
+    problem : Problem
+    codes : room for the codes of all rows, or None
+        Those of the last dictionary that was judged are written there.
+    clock : Clock or None
+        Passes raise when its time is over.
     """
 
-    def told(D: Array) -> tuple[Array, Stats, Measurement]:
-        D = oriented(D) if problem.formulation.rotates else D
-        stats = problem.stats(D, EXACT, keep=codes)
-        return D, stats, problem.measure(stats, D)
+    def __init__(self, problem: Problem, codes: Any = None, clock: Clock | None = None) -> None:
+        self.problem, self.codes, self.clock = problem, codes, clock
+        self._timed = problem if clock is None else problem.until(clock)
+        self._last: Report | None = None
 
-    with single_threaded_blas():
-        last = told(outcome.iterate.D)
-        if outcome.iterate.step == outcome.history.step[-1]:
-            outcome.history.note(last[2])
-        known = solver.fallback(outcome.iterate.state)
-        is_worse = known is not None and rises(last[2].objective, known[1], last[0].dtype)
-        return told(known[0]) if known is not None and is_worse else last
+    def __call__(self, D: Array) -> Measurement:
+        """Return what exact codes tell of the dictionary, rotated as it is reported."""
+        report = self._judged(self._rotated(D))
+        assert report.measured is not None
+        return report.measured
+
+    def report(self, solver: AbstractSolver, outcome: Outcome) -> Report:
+        """Return the stationary dictionary, or the last one; the best one measured if that is worse.
+
+        If time is over before exact codes are known, the best one is reported as it was measured.
+        """
+        best = outcome.history.best
+        if self.clock is not None:
+            self.clock.extra = LAST_PASS_SHARE * self.clock.limit + LAST_PASS_SECONDS
+        try:
+            if outcome.reason.converged:  # it is rotated, as it was certified
+                return self._judged(outcome.iterate.D)
+            last = self._judged(self._rotated(outcome.iterate.D))
+            assert last.measured is not None
+            if outcome.iterate.step == outcome.history.step[-1]:
+                outcome.history.note(last.measured)
+            known = best is not None and solver.reports_best
+            if known and best is not None and rises(last.measured.objective, best.objective, last.D.dtype):
+                return self._judged(self._rotated(best.D))
+            return last
+        except OutOfTime:
+            return Report(self._rotated(outcome.iterate.D if best is None else best.D), best)
+
+    def _judged(self, D: Array) -> Report:
+        if self._last is None or self._last.D is not D:
+            with single_threaded_blas():
+                measured, stats = self._timed.certify_with_sums(D, self.codes)
+            self._last = Report(D, measured, stats)
+        return self._last
+
+    def _rotated(self, D: Array) -> Array:
+        return oriented(D) if self.problem.formulation.rotates else D
 
 
 def oriented(D: Array) -> Array:

@@ -8,11 +8,10 @@ from collections.abc import Callable
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from vrmf.estimators.inference import EXACT
+from vrmf.estimators.outcome import Report
 from vrmf.loop import History, Iterate, Reason
 from vrmf.problem import Measurement, Problem
 from vrmf.solvers import AbstractSolver, AbstractStreamSolver
-from vrmf.stats import Stats
 
 
 def recorder(
@@ -31,7 +30,7 @@ def recorder(
         seen = current.epoch
         if seen % every:
             return None
-        return problem.measure(problem.stats(current.D, EXACT), current.D)
+        return problem.certify(current.D)
 
     return record
 
@@ -49,22 +48,25 @@ def watcher(name: str, every: int, epoch: int | None = None) -> Callable[[Iterat
             return
         seen = current.epoch // every
         known = history.last
-        told = f"  f = {known.objective:.6g}  ‖Γ‖² = {known.stationarity:.2e}" if known else ""
+        told = ""
+        if known is not None:
+            told = f"  f = {known.objective:.6g}  relative stationarity {known.relative_stationarity:.1e}"
         time = f"{current.passes:.1f} passes  {current.seconds:.2f} s"
         print(f"[{name}] epoch {current.epoch}  {time}{told}")
 
     return watch
 
 
-def warn_of_outcome(name: str, solver: AbstractSolver, reason: Reason, stats: Stats, tol: float) -> None:
+def warn_of_outcome(name: str, solver: AbstractSolver, reason: Reason, report: Report, tol: float) -> None:
     """Warn of a model that explains nothing, of codes that stopped short, and of a spent budget."""
-    if not np.any(stats.used):
+    stats = report.stats
+    if stats is not None and not np.any(stats.used):
         warnings.warn(
             f"All codes of {name} are zero: the model explains nothing. Use smaller weights on codes.",
             UserWarning,
             stacklevel=4,
         )
-    if stats.unfinished:
+    if stats is not None and stats.unfinished:
         warnings.warn(
             f"{stats.unfinished} of {stats.count} codes stopped at a relative error of up to "
             f"{stats.code_error:.1e}, above the tolerance. A ridge on codes helps.",

@@ -10,6 +10,8 @@ import numpy as np
 
 from vrmf.atomic import check_place, remove_leftovers
 from vrmf.checkpoint import Checkpoint, Saved, Start, types_in
+from vrmf.clock import Clock
+from vrmf.estimators.outcome import Certifier, Report
 from vrmf.estimators.reporting import recorder, watcher
 from vrmf.fingerprint import data_fingerprint, described
 from vrmf.loop import History, Iterate, Outcome, Watch, run
@@ -34,9 +36,16 @@ FREE = (
 
 
 def run_fit(
-    model: AbstractFactorizer, source: AbstractSource, solver: AbstractSolver
-) -> tuple[Problem, Start, Outcome]:
-    """Run a fit until a rule ends it, and keep its checkpoint if it has one."""
+    model: AbstractFactorizer,
+    source: AbstractSource,
+    solver: AbstractSolver,
+    clock: Clock | None,
+    codes: Any = None,
+) -> tuple[Start, Outcome, Report]:
+    """Run a fit until a rule ends it, and keep its checkpoint if it has one.
+
+    The codes of the dictionary that is reported are written into ``codes``, if there was time for them.
+    """
     checkpoint = None if model.checkpoint is None else checkpoint_of(model, source, solver)
     saved = None if checkpoint is None else checkpoint.read(solver, source)
     if saved is None:
@@ -47,6 +56,9 @@ def run_fit(
         model._seed()
         start = saved.start
         problem = Problem(start.formulation, source)
+    if saved is not None and clock is not None:
+        clock.go_on_from(saved.moment.seconds)
+    certifier = Certifier(problem, codes, clock)
     epoch = None if saved is None else saved.epoch
     report = watcher(type(model).__name__, int(model.verbose), epoch)
     with _keeping(checkpoint, start, saved) as keep:
@@ -60,12 +72,13 @@ def run_fit(
             problem,
             start.D,
             start.seed,
-            rules=model._rules(),
+            rules=model._rules(certifier),
             record=recorder(problem, model.record_every, epoch),
             watch=watch,
             resume=None if saved is None else saved.moment,
+            clock=clock,
         )
-    return problem, start, outcome
+    return start, outcome, certifier.report(solver, outcome)
 
 
 def _keeping(

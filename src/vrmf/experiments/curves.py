@@ -75,7 +75,7 @@ class Snapshot(NamedTuple):
     passes: float
     seconds: float
     D: Array
-    fallback: tuple[Array, float] | None = None  #: what a fit reports if that is lower, with its f
+    best: Measurement | None = None  #: what a fit reports if that is lower
 
 
 def watched(
@@ -107,13 +107,18 @@ def snapshots(
 ) -> list[Snapshot]:
     """Return the first dictionaries at or beyond each of the rising numbers of passes, and the last."""
 
+    best: Measurement | None = None
+
     def taken_at(it: Iterate) -> Snapshot:
-        return Snapshot(it.passes, it.seconds, it.D, solver.fallback(it.state))
+        return Snapshot(it.passes, it.seconds, it.D, best)
 
     run = iterate(solver, problem, D, seed)
     taken: list[Snapshot] = []
     current, due = None, 0
     for current in watched(run, at[-1] * (1 - 1e-9), seconds):
+        measured = current.state.measured if solver.reports_best else None
+        if measured is not None and (best is None or measured.objective <= best.objective):
+            best = measured
         if due < len(at) and current.passes >= at[due] * (1 - 1e-9):
             taken.append(taken_at(current))
             while due < len(at) and current.passes >= at[due] * (1 - 1e-9):
@@ -150,8 +155,8 @@ def measured_at(
     warm, columns = WarmProblem.like(problem), _columns(observers)
     for snapshot in taken:
         D, measured = snapshot.D, warm.measure(warm.stats(snapshot.D, judge), snapshot.D)
-        if snapshot.fallback is not None and snapshot.fallback[1] < measured.objective:
-            D = snapshot.fallback[0]
+        if snapshot.best is not None and snapshot.best.objective < measured.objective:
+            D = snapshot.best.D
             measured = warm.measure(warm.stats(D, judge), D)
         columns["passes"].append(snapshot.passes)
         columns["seconds"].append(snapshot.seconds)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from vrmf.coding import Coder
-from vrmf.problem import Measurement, Problem
+from vrmf.problem import Measurement, Problem, squared_norm
 from vrmf.sources import Sample
 from vrmf.sources.base import WorkerCodes
 from vrmf.stats import Stats, WorstRows
@@ -22,7 +22,9 @@ class Anchor:
     D: Array
     gradient: Array  #: of the mean loss at D
     mapping: Array  #: Γ at D
-    measured: Measurement
+    objective: float  #: f at D, over these rows
+    stationarity: float  #: ‖Γ‖² at D, over these rows
+    measured: Measurement | None  #: of D, if no row was left out
     noise: float  #: the variance of the gradient as an estimate of that over far more rows
     curvature: Array  #: A at D
     largest_curvature: float  #: λ_max(A)
@@ -38,12 +40,14 @@ class Anchor:
         cls, problem: Problem, D: Array, stats: Stats, codes: Any = None, sample: Sample | None = None
     ) -> Anchor:
         """Return the anchor that sums over rows at D make."""
-        measured, mapping = problem.measure_with_mapping(stats, D)
+        mapping = problem.mapping(stats, D, 1 / stats.largest_curvature)
         return cls(
             D=D,
             gradient=stats.gradient,
             mapping=mapping,
-            measured=measured,
+            objective=problem.objective(stats, D),
+            stationarity=squared_norm(mapping),
+            measured=problem.measure(stats, D, mapping) if sample is None else None,
             noise=stats.noise / stats.count**2,
             curvature=stats.curvature,
             largest_curvature=stats.largest_curvature,
@@ -68,7 +72,7 @@ class Anchor:
     @property
     def is_exhausted(self) -> bool:
         """Whether Γ on the sample is below the noise of its gradient: more rows would point elsewhere."""
-        return self.measured.stationarity < self.noise
+        return self.stationarity < self.noise
 
     def falls_since(self, start: Array) -> float:
         """Return how far the way from ``start`` to D still leads downhill: −cos(way, Γ), or 0."""

@@ -45,9 +45,10 @@ class AbstractSolver(ABC):
     def answer(self, state: State) -> Array:
         """Return the dictionary to report if the run ended now."""
 
+    @property
     @abstractmethod
-    def fallback(self, state: State) -> tuple[Array, float] | None:
-        """Return a dictionary to report if the answer is worse, with its objective, or None."""
+    def reports_best(self) -> bool:
+        """Whether the best dictionary that was measured is reported, if the answer is worse."""
 
 
 class AbstractStreamSolver(AbstractSolver):
@@ -80,8 +81,9 @@ class AbstractStreamSolver(AbstractSolver):
     def answer(self, state: State) -> Array:
         return state.D
 
-    def fallback(self, state: State) -> None:
-        return None
+    @property
+    def reports_best(self) -> bool:
+        return False
 
 
 def checked_batch_size(batch_size: int | str, n_samples: int) -> int:

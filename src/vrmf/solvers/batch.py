@@ -96,8 +96,8 @@ class Batch(AbstractSolver):
         )
 
     def answer(self, state: State) -> Array:
-        assert isinstance(state, BatchState)
-        return state.D if state.point is None else state.point
+        return state.D
 
-    def fallback(self, state: State) -> None:
-        return None
+    @property
+    def reports_best(self) -> bool:
+        return True

@@ -10,9 +10,9 @@ from vrmf.checks import real_number, whole_number
 from vrmf.coding import Coder
 from vrmf.problem import Problem, reseed
 from vrmf.solvers.base import AbstractStreamSolver, State, check_auto_count, check_coder
-from vrmf.solvers.surrogate import minimise_surrogate
 from vrmf.solvers.usage import Usage
 from vrmf.stats import Stats
+from vrmf.surrogate import minimise_surrogate
 from vrmf.terms.base import Array
 
 

@@ -27,7 +27,7 @@ from vrmf.solvers.base import (
     valid_batch_size,
 )
 from vrmf.solvers.smm import SMM, SMMState
-from vrmf.solvers.surrogate import descend_surrogate
+from vrmf.surrogate import descend_surrogate
 from vrmf.terms.base import Array
 
 # What these numbers buy was measured: docs/solvers.md.
@@ -136,7 +136,7 @@ class VR(AbstractSolver):
     cache_megabytes: float = 512.0
     cache_folder: str | os.PathLike[str] | None = None
     reseed: bool = True
-    coder: Coder = Coder(tol=1e-7)  # noqa: RUF009
+    coder: Coder = Coder(tol=1e-9)  # noqa: RUF009
 
     def __post_init__(self) -> None:
         check_coder(self.coder)
@@ -211,12 +211,9 @@ class VR(AbstractSolver):
             return state.chosen
         return state.D if state.point is None else state.point
 
-    def fallback(self, state: State) -> tuple[Array, float] | None:
-        assert isinstance(state, VRState)
-        anchor = state.anchor
-        if self.literal or self.option == "random" or anchor is None or not anchor.is_of_all_rows:
-            return None
-        return anchor.D, anchor.measured.objective
+    @property
+    def reports_best(self) -> bool:
+        return not self.literal and self.option == "last"
 
     # Before the first anchor -------------------------------------------------------------------
 
@@ -250,17 +247,17 @@ class VR(AbstractSolver):
     def _begin_epoch(self, problem: Problem, state: VRState) -> tuple[VRState, Measurement | None]:
         """Make the dictionary the anchor by a pass; if the objective rose, go back to the last."""
         new, old = self._new_anchor(problem, state), state.anchor
-        measured = new.measured if new.is_of_all_rows else None
+        measured = new.measured
         state = replace(state, solved=state.solved + new.count, opening=None)
         if old is None:
             first = float(np.linalg.norm(new.gradient))
-            state = replace(state, first_gradient=first, first_stationarity=new.measured.stationarity)
+            state = replace(state, first_gradient=first, first_stationarity=new.stationarity)
         elif not self.literal:
             new, state = self._judge(state, old, new)
         eta = self._step_size(state, new)
-        if self.literal:
+        if self.literal and measured is not None:
             mapping = (new.D - problem.prox_step(new.D, new.gradient, eta)) / eta
-            measured = replace(new.measured, own_stationarity=squared_norm(mapping))
+            measured = replace(measured, own_stationarity=squared_norm(mapping))
         return replace(state, D=new.D, point=new.D, anchor=new, step_size=eta), measured
 
     def _new_anchor(self, problem: Problem, state: VRState) -> Anchor:
@@ -284,7 +281,7 @@ class VR(AbstractSolver):
         if new.count > old.count:  # not over the same rows
             return new, replace(state, sample_epochs=0)
         state = replace(state, sample_epochs=state.sample_epochs + 1)
-        if not rises(new.measured.objective, old.measured.objective, new.D.dtype):
+        if not rises(new.objective, old.objective, new.D.dtype):
             reach = state.reach * math.exp(GAIN * new.falls_since(old.D))
             return new, replace(state, reach=min(reach, 1 / (1 - MOST_MOMENTUM)))
         if state.reseeded:  # of new atoms and too far a reach, suspect the atoms first
@@ -335,7 +332,7 @@ class VR(AbstractSolver):
             return replace(self.coder, tol=min(max(tol, 1e-14), 0.1))
         if self.literal or self.tau is not None:
             return self.coder
-        fallen = 1.0 if anchor is None else anchor.measured.stationarity / (state.first_stationarity or 1.0)
+        fallen = 1.0 if anchor is None else anchor.stationarity / (state.first_stationarity or 1.0)
         return self._loose(LOOSEST * min(1.0, math.sqrt(fallen)))
 
     def _loose(self, tol: float) -> Coder:

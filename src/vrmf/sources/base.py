@@ -13,6 +13,7 @@ from typing import Any, Self, TypeVar
 
 import numpy as np
 
+from vrmf.clock import Clock
 from vrmf.sources.layout import Layout, Rows, Sample
 from vrmf.terms.base import Array
 
@@ -84,6 +85,9 @@ class AbstractSource(ABC):
     reading: Reading
     layout: Layout
 
+    #: After whose time blocks of rows are refused, if that is wanted.
+    clock: Clock | None = None
+
     @property
     def dtype(self) -> np.dtype[Any]:
         """The precision of the rows."""
@@ -139,6 +143,12 @@ class AbstractSource(ABC):
         """Return the same rows, read with another ``dtype``, ``mean`` or ``check``."""
         other = copy.copy(self)
         other.reading = replace(self.reading, **changes)
+        return other
+
+    def until(self, clock: Clock) -> Self:
+        """Return the same rows; blocks that this process reads raise when the clock's time is over."""
+        other = copy.copy(self)
+        other.clock = clock
         return other
 
     def rows(self, rows: Array) -> Array:

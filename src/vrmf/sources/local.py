@@ -138,6 +138,8 @@ class LocalSource(AbstractSource):
 
     def _each(self, work: Callable[[Array, Any], T], blocks: list[Any]) -> Iterator[T]:
         def one(block: tuple[Part, Callable[[slice], Array], slice]) -> T:
+            if self.clock is not None:
+                self.clock.check()
             part, read, where = block
             numbers = shifted(where, part.rows) if isinstance(part.rows, slice) else part.rows[where]
             return work(self.reading(read(where), numbers), numbers)

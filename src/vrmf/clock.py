@@ -1,0 +1,58 @@
+"""How long a fit may take."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+from vrmf.compiled import working_seconds
+
+
+class OutOfTime(Exception):
+    """Raised between two blocks of rows when the time of a fit is over; its unfinished step is dropped."""
+
+
+class Clock:
+    """Seconds since it was made, without those of compilation and those in which it was stopped.
+
+    Parameters
+    ----------
+    limit : float
+        Seconds until :meth:`check` raises.
+    Examples
+    --------
+    >>> clock = Clock(limit=60.0)
+    >>> clock.check()
+    >>> clock.go_on_from(seconds=60.0)
+    >>> clock.check()
+    Traceback (most recent call last):
+    vrmf.clock.OutOfTime: max_time=60 seconds are over
+    """
+
+    def __init__(self, limit: float) -> None:
+        self.limit, self._began, self._stops = limit, working_seconds(), 0
+        self.extra = 0.0  #: seconds beyond the limit, for what must come after it
+
+    def go_on_from(self, seconds: float) -> None:
+        """Add the seconds of a run that is taken up again."""
+        self._began -= seconds
+
+    @property
+    def seconds(self) -> float:
+        """How long it has been running."""
+        return working_seconds() - self._began
+
+    def check(self) -> None:
+        """Raise :class:`OutOfTime` if the limit is passed, unless the clock is stopped."""
+        if not self._stops and self.seconds >= self.limit + self.extra:
+            raise OutOfTime(f"max_time={self.limit:g} seconds are over")
+
+    @contextlib.contextmanager
+    def stopped(self) -> Iterator[None]:
+        """Stand still: what happens inside is off the clock."""
+        stopped, self._stops = working_seconds(), self._stops + 1
+        try:
+            yield
+        finally:
+            self._stops -= 1
+            self._began += working_seconds() - stopped

@@ -110,7 +110,7 @@ class MaxNormDecomposition(AbstractFactorizer):
     --------
     >>> from sklearn.datasets import load_digits
     >>> X = load_digits().data[:100]
-    >>> MaxNormDecomposition(4, random_state=0, tol=1e-2).fit(X).components_.shape
+    >>> MaxNormDecomposition(4, random_state=0, tol=1e-4).fit(X).components_.shape
     (4, 64)
     """
 
@@ -162,7 +162,7 @@ class LowRankRepresentation(AbstractFactorizer):
     --------
     >>> from sklearn.datasets import load_digits
     >>> X = load_digits().data[:100]
-    >>> LowRankRepresentation(4, random_state=0, tol=1e-2).fit(X).components_.shape
+    >>> LowRankRepresentation(4, random_state=0, tol=1e-4).fit(X).components_.shape
     (4, 64)
     """
 
@@ -264,7 +264,7 @@ class RobustNMF(AtomsOfFixedSize):
     --------
     >>> from sklearn.datasets import load_digits
     >>> X = load_digits().data[:100]
-    >>> model = RobustNMF(n_components=4, random_state=0, tol=1e-1).fit(X)
+    >>> model = RobustNMF(n_components=4, random_state=0, tol=1e-3).fit(X)
     >>> bool(model.components_.min() >= 0)
     True
     """

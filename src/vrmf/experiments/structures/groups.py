@@ -58,7 +58,7 @@ def model_of(name: str, strength: float, X: Array, seed: int) -> AbstractFactori
     options: dict[str, Any] = {"alpha": strength * float(np.sqrt(np.mean(X**2)))}
     if name == "groups":
         options["groups"] = np.arange(ATOMS).reshape(GROUPS, SIZE).tolist()
-    return MODELS[name](ATOMS, random_state=seed, tol=1e-3, **options)
+    return MODELS[name](ATOMS, random_state=seed, tol=1e-5, **options)
 
 
 def owners(name: str, D: Array, atoms: Array) -> Array:

@@ -82,7 +82,7 @@ def representation_codes(data: Rows, seed: int, library: bool = False) -> Array:
 def _model(
     kind: Callable[..., AbstractFactorizer], data: Rows, seed: int, **options: Any
 ) -> AbstractFactorizer:
-    return kind(data.rank, random_state=seed, tol=1e-3, **options)
+    return kind(data.rank, random_state=seed, tol=1e-5, **options)
 
 
 #: How rows are coded, by name; all weights are "auto".

@@ -63,7 +63,7 @@ def model_of(name: str, strength: float, X: Array, seed: int) -> AbstractFactori
     n, d = X.shape
     auto = {"robust PCA": 0.5 * max(n, d) ** 0.5 * outlier_alpha, "max-norm": n * d**0.5 / 100}
     return MODELS[name](
-        ATOMS, alpha=strength * auto[name], outlier_alpha=outlier_alpha, random_state=seed, tol=1e-3
+        ATOMS, alpha=strength * auto[name], outlier_alpha=outlier_alpha, random_state=seed, tol=1e-5
     )
 
 

@@ -1,0 +1,130 @@
+"""What the default tolerance leaves to gain, and what it costs.
+
+Each model is fitted with its defaults but for a far tighter tolerance; then the first moments are
+looked up at which other rules would have stopped it. Makes results/certificate.json and .md.
+
+    python benchmarks/certificate.py
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from common import RESULTS, THREADS, Array, cbcl, machine, mnist, write
+from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
+from sklearn.exceptions import ConvergenceWarning
+
+import vrmf
+
+#: Where the runs end, and the tolerances that are looked up.
+TIGHT = 1e-8
+MOST_EPOCHS = 2000
+MOST_SECONDS = 120.0
+TOLERANCES = (1e-4, 1e-5, 1e-6, 1e-7)
+
+#: The rule that came before: ‖Γ‖² at most this share of its first value.
+OLD_SHARE = 1e-4
+
+
+def _low_rank(n: int, d: int, rank: int, noise: float) -> Array:
+    rng = np.random.default_rng([n, d, rank])
+    return rng.random((n, rank)) @ rng.random((rank, d)) + noise * rng.random((n, d))
+
+
+def _counts(n: int, d: int, rank: int) -> Array:
+    rng = np.random.default_rng([n, d, rank])
+    return rng.poisson(rng.gamma(0.3, 1, (n, rank)) @ rng.gamma(0.3, 5, (rank, d))).astype(float)
+
+
+def _scaled(X: Array) -> Array:
+    return X / np.std(X, axis=0)
+
+
+#: Rows and the number of atoms.
+DATA: dict[str, tuple[Callable[[], Array], int]] = {
+    "iris": (lambda: load_iris().data, 3),
+    "wine": (lambda: _scaled(load_wine().data), 4),
+    "breast cancer": (lambda: _scaled(load_breast_cancer().data), 6),
+    "low rank, 2 000 × 12": (lambda: _low_rank(2000, 12, 5, 0.05), 5),
+    "low rank, 500 × 40": (lambda: _low_rank(500, 40, 10, 0.1), 10),
+    "counts, 800 × 60": (lambda: _counts(800, 60, 8), 8),
+    "counts, surplus atoms": (lambda: _counts(300, 60, 8), 15),
+    "digits": (lambda: load_digits().data, 10),
+    "CBCL": (cbcl, 49),
+    "MNIST 10 000": (lambda: mnist(10_000), 49),
+}
+
+MODELS = ("DictionaryLearning", "NMF")
+OTHERS = ("GroupDictionaryLearning", "SmoothDictionaryLearning", "RobustPCA", "RobustNMF")
+OTHERS_ON = ("wine", "counts, 800 × 60", "digits")
+
+
+def stops(name: str, X: Array, k: int) -> dict[str, Any]:
+    """Return when each rule would have stopped a fit, and how far above its end the objective was."""
+    options: dict[str, Any] = {"tol": TIGHT, "max_iter": MOST_EPOCHS, "max_time": MOST_SECONDS}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = getattr(vrmf, name)(k, random_state=0, n_jobs=THREADS, **options).fit(X)
+    history = {column: np.array(values) for column, values in model.history_.items()}
+    known = ~np.isnan(history["objective"])
+    history = {column: values[known] for column, values in history.items()}
+    share = history["relative_stationarity"]
+    rules = {f"{tol:g}": share <= tol for tol in TOLERANCES}
+    rules["before"] = history["stationarity"] <= OLD_SHARE * history["stationarity"][0]
+    found: dict[str, Any] = {"end": float(share[-1]), "passes": float(model.n_passes_)}
+    for rule, holds in rules.items():
+        if not np.any(holds):
+            continue
+        first = int(np.argmax(holds))
+        found[rule] = {
+            "passes": float(history["passes"][first]),
+            "seconds": float(history["seconds"][first]),
+            "epochs": int(np.sum(np.arange(len(holds)) <= first)),
+            "gap": float(history["objective"][first] / model.objective_ - 1),
+        }
+    return found
+
+
+def markdown(results: dict[str, Any]) -> str:
+    """Return the table of all runs."""
+    rules = ["1e-05", "1e-06", "1e-07", "before"]
+    heads = [f"tol = {rule}" if rule != "before" else "‖Γ‖² ≤ 1e-4 of its first value" for rule in rules]
+    lines = [
+        "# What the tolerance leaves to gain",
+        "",
+        "The gap of the objective to that of a run to 1e-8 (or its budget) when a rule first holds, and",
+        f"passes and seconds until then, {THREADS} threads, seed 0. Made by `benchmarks/certificate.py`.",
+        "",
+        "| data | model | k | " + " | ".join(heads) + " |",
+        "|---|---|---|" + "---|" * len(rules),
+    ]
+    for run in results["runs"]:
+        cells = []
+        for rule in rules:
+            stop = run["stops"].get(rule)
+            cells.append(
+                "–"
+                if stop is None
+                else f"{stop['gap']:.0e}, {stop['passes']:.0f} passes, {stop['seconds']:.1f} s"
+            )
+        lines.append(f"| {run['data']} | {run['model']} | {run['k']} | " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    """Run everything."""
+    results: dict[str, Any] = {"machine": machine(), "runs": []}
+    for data, (load, k) in DATA.items():
+        X = load()
+        for model in (*MODELS, *(OTHERS if data in OTHERS_ON else ())):
+            results["runs"].append({"data": data, "model": model, "k": k, "stops": stops(model, X, k)})
+            print(data, model, results["runs"][-1]["stops"].get("1e-06"), flush=True)
+    write("certificate", results)
+    (RESULTS / "certificate.md").write_text(markdown(results))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,114 @@
+"""This checkout against another one: the time of the same fits, in turn.
+
+    python benchmarks/versions.py ../other-checkout [--repeats 15]
+
+Each version runs in a process of its own. Both get the same rows, start, weights and number of epochs,
+so the ratio tells what an epoch costs. Makes results/versions.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+#: Data, model, atoms, weights and epochs of each fit.
+FITS: dict[str, tuple[str, str, int, dict[str, float], int]] = {
+    "ODL CBCL, k = 49": ("cbcl", "DictionaryLearning", 49, {"alpha": 361**-0.5}, 20),
+    "ODL MNIST 10 000, k = 49": ("mnist", "DictionaryLearning", 49, {"alpha": 1 / 28}, 4),
+    "ODL MNIST 10 000, k = 100": ("mnist", "DictionaryLearning", 100, {"alpha": 1 / 28}, 2),
+    "ONMF CBCL, k = 49": ("cbcl", "NMF", 49, {"alpha": 1e-3 / 361}, 20),
+    "ONMF MNIST 10 000, k = 49": ("mnist", "NMF", 49, {"alpha": 1e-3 / 784}, 4),
+    "P2 CBCL, k = 49": ("cbcl", "GroupDictionaryLearning", 49, {"alpha": 361**-0.5}, 10),
+    "ORPCA Yale B, k = 49": ("yaleb", "RobustPCA", 49, {"alpha": 1 / 32, "outlier_alpha": 1 / 32}, 2),
+    "ORNMF Yale B, k = 25": ("yaleb", "RobustNMF", 25, {"outlier_alpha": 1 / 32}, 1),
+}
+
+
+def serve() -> None:
+    """Fit what is asked for on standard input, and tell the seconds inside steps."""
+    sys.path.insert(0, str(Path(__file__).parent))
+    from common import THREADS, cbcl, mnist, yaleb
+
+    import vrmf
+
+    load = {"cbcl": cbcl, "mnist": lambda: mnist(10_000), "yaleb": yaleb}
+    known: dict[str, Any] = {}
+    warnings.simplefilter("ignore")
+    for line in sys.stdin:
+        data, name, k, weights, epochs = FITS[line.strip()]
+        X = known.setdefault(data, load[data]())
+        options: dict[str, Any] = {"init": "data", "random_state": 0, "n_jobs": THREADS}
+        model = getattr(vrmf, name)(k, tol=0, max_iter=epochs, **options, **weights).fit(X)
+        print(json.dumps({"seconds": model.history_["seconds"][-1], "f": model.objective_}), flush=True)
+
+
+class Version:
+    """A process that fits with the package of a checkout."""
+
+    def __init__(self, checkout: Path) -> None:
+        environment = dict(os.environ, PYTHONPATH=str(checkout / "src"))
+        self.process = subprocess.Popen(
+            [sys.executable, __file__, "--serve"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=environment,
+            text=True,
+        )
+
+    def fit(self, name: str) -> dict[str, float]:
+        """Return the seconds of a fit, and its objective."""
+        assert self.process.stdin is not None and self.process.stdout is not None
+        self.process.stdin.write(name + "\n")
+        self.process.stdin.flush()
+        told: dict[str, float] = json.loads(self.process.stdout.readline())
+        return told
+
+
+def compare(other: Path, repeats: int) -> dict[str, Any]:
+    """Return, for each fit, the median of the ratios of seconds, this version over the other."""
+    versions = {"this": Version(Path(__file__).parents[1]), "other": Version(other)}
+    found: dict[str, Any] = {}
+    for name in FITS:
+        runs: dict[str, list[dict[str, float]]] = {which: [] for which in versions}
+        for turn in range(repeats + 1):
+            for which in sorted(versions, reverse=bool(turn % 2)):
+                runs[which].append(versions[which].fit(name))
+        ratios = [a["seconds"] / b["seconds"] for a, b in zip(runs["this"], runs["other"], strict=True)][1:]
+        quarters = statistics.quantiles(ratios, n=4)
+        found[name] = {
+            "ratio": round(statistics.median(ratios), 3),
+            "quarters": [round(quarters[0], 3), round(quarters[2], 3)],
+            "seconds": round(statistics.median(run["seconds"] for run in runs["this"][1:]), 3),
+            "f": [runs[which][-1]["f"] for which in ("this", "other")],
+        }
+        print(name, found[name], flush=True)
+    for version in versions.values():
+        version.process.terminate()
+        version.process.wait()
+    return found
+
+
+def main() -> None:
+    """Compare with the checkout that is named."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("other", nargs="?", type=Path)
+    parser.add_argument("--repeats", type=int, default=15)
+    parser.add_argument("--serve", action="store_true")
+    arguments = parser.parse_args()
+    if arguments.serve:
+        serve()
+        return
+    found = {"repeats": arguments.repeats, "fits": compare(arguments.other, arguments.repeats)}
+    path = Path(__file__).parent / "results" / "versions.json"
+    path.write_text(json.dumps(found, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -12,7 +12,6 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import KW_ONLY, dataclass, replace
-from itertools import chain
 from typing import Any
 
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, clone
@@ -25,10 +24,10 @@ from vrmf.estimators.outcome import reported
 from vrmf.estimators.parameters import NestedParameters
 from vrmf.estimators.reporting import recorder, warn_of_outcome
 from vrmf.estimators.resuming import run_fit
+from vrmf.estimators.streaming import SEEN, Streaming, Weights
 from vrmf.formulations import Formulation
 from vrmf.initial import given_dictionary, initial_dictionary
 from vrmf.loop import (
-    History,
     Iterate,
     MaxEpochs,
     MaxTime,
@@ -38,26 +37,20 @@ from vrmf.loop import (
     until_stopped,
 )
 from vrmf.problem import Measurement, Problem, atoms_from_rows
-from vrmf.solvers import SMM, SOLVERS, VR, AbstractSolver, AbstractStreamSolver
+from vrmf.seen import DataSeen
+from vrmf.solvers import SOLVERS, VR, AbstractSolver
 from vrmf.solvers.smm import SMMState
-from vrmf.sources import AbstractSource, single_threaded_blas
+from vrmf.sources import AbstractSource
 from vrmf.sources.lazy import lazy_part
 from vrmf.stats import Stats
-from vrmf.terms.base import Array
+from vrmf.terms.base import AbstractTerm, Array
 from vrmf.weights import DataSummary
-
-#: Values of all weights of a formulation, by name.
-Weights = dict[str, Any]
-
-#: Rows that count as an epoch of a stream, for each component.
-STREAM_ROWS = 50
-
-#: How fast SMM forgets, where it stands in for a solver that needs a finite sum.
-STREAM_FORGETTING = 5.0
 
 
 @dataclass(eq=False, repr=False)
-class AbstractFactorizer(NestedParameters, Inference, ClassNamePrefixFeaturesOutMixin, BaseEstimator):
+class AbstractFactorizer(
+    NestedParameters, Streaming, Inference, ClassNamePrefixFeaturesOutMixin, BaseEstimator
+):
     """The common parameters, and ``fit``, ``transform`` and the rest in terms of a formulation.
 
     Parameters
@@ -139,6 +132,17 @@ class AbstractFactorizer(NestedParameters, Inference, ClassNamePrefixFeaturesOut
     def _start_rows(self, formulation: Formulation, rows: Array, n_samples: int, weights: Weights) -> Array:
         """Return rows of the data as atoms of a sensible size."""
 
+    def _weights_for(self, n_samples: int, weights: Weights) -> Weights:
+        """Return the weights as they enter the formulation of n rows; not all depend on n."""
+        return weights
+
+    def _set_weights(self, n_samples: int, weights: Weights) -> None:
+        """Set what the weights among the parameters have become, numbers or terms, as attributes."""
+        names = self._get_param_names()
+        for name, value in self._weights_for(n_samples, weights).items():
+            if name in names and isinstance(value, float | AbstractTerm):
+                setattr(self, f"{name}_", value)
+
     # Fitting -----------------------------------------------------------------------------------
 
     def fit(self, X: Any, y: Any = None) -> AbstractFactorizer:
@@ -176,67 +180,6 @@ class AbstractFactorizer(NestedParameters, Inference, ClassNamePrefixFeaturesOut
             for current, _, _ in until_stopped(solver, problem, D, seed, self._rules(), record):
                 yield current
 
-    def partial_fit(self, X: Any, y: Any = None) -> AbstractFactorizer:
-        """Learn from one more batch of rows, of any size.
-
-        A stream is no finite sum, so variance reduction and batch steps have no meaning here: with
-        those solvers the batch is taken by SMM that forgets a poor start, and ``solver_`` says so.
-        Automatic weights take the scale of the first batch; n inside ψ and inside weights is the
-        number of rows seen. ``checkpoint`` is neither read nor written; ``vrmf.save`` keeps a stream.
-        """
-        self._check_parameters()
-        first = not hasattr(self, "_stream")
-        if is_stream(X):
-            for batch in X:
-                self.partial_fit(batch)
-            return self
-        if self.center or hasattr(self, "mean_"):
-            raise ValueError(
-                f"`center` {'is' if self.center else 'was'} True, but the mean of a stream is not known "
-                "in advance. Use center=False and subtract it yourself."
-            )
-        if not first and len(self._stream.D) != self.n_components:
-            raise ValueError(
-                f"`n_components` is {self.n_components}, but this model has {len(self._stream.D)} "
-                "atoms. Use a new model to change it."
-            )
-        source = self._source(
-            X,
-            reset=first and not hasattr(self, "components_"),
-            dtype=None if first else self._stream.D.dtype,
-        )
-        chosen = self._solver()
-        solver = chosen if isinstance(chosen, AbstractStreamSolver) else SMM(forgetting=STREAM_FORGETTING)
-        if first:
-            problem, D, seed, self._stream_weights = self._start(source, whole=False)
-            self._stream: Any = solver.start(D, seed)
-            self.n_samples_seen_ = 0
-            self.history_ = History().as_columns()
-        fresh = solver.start(self._stream.D, self._stream.seed)
-        if type(self._stream) is not type(fresh):  # the solver is another than before
-            self._stream = fresh
-        self.n_samples_seen_ += source.n_samples
-        self.formulation_ = self._formulation(self.n_samples_seen_, self._stream_weights)
-        problem = Problem(self.formulation_, source)
-        with single_threaded_blas():
-            self._stream = solver.absorb(problem, self._stream, epoch_rows=STREAM_ROWS * self.n_components)
-        self.solver_ = solver
-        self.components_ = self._stream.D
-        self.n_steps_ = self.n_iter_ = self._stream.step
-        self.n_passes_ = 1.0
-        self.objective_ = self.stationarity_ = float("nan")
-        self.stop_reason_ = f"stream: {self.n_samples_seen_} rows seen"
-        return self
-
-    def _fit_stream(self, batches: Any) -> AbstractFactorizer:
-        first = next(batches, None)
-        if first is None:
-            raise ValueError("The stream has no batches. Use one with rows.")
-        for name in ("_stream", "components_", "mean_"):
-            if hasattr(self, name) and not self.warm_start:
-                delattr(self, name)
-        return self.partial_fit(chain([first], batches))
-
     def _fit(self, X: Any, keep_codes: bool) -> Any:
         self._check_parameters()
         source, solver = self._source(X, reset=True), self._fit_solver()
@@ -246,6 +189,7 @@ class AbstractFactorizer(NestedParameters, Inference, ClassNamePrefixFeaturesOut
             D, stats, measured = reported(problem, solver, outcome, codes)
         self._keep(problem, solver, D, outcome, stats, measured)
         self._stream_weights = start.weights
+        self._set_weights(problem.n_samples, start.weights)
         self._stream = SMMState(
             D=D,
             seed=start.seed,
@@ -276,7 +220,8 @@ class AbstractFactorizer(NestedParameters, Inference, ClassNamePrefixFeaturesOut
                 lambda rows: self._start_rows(formulation, rows, source.n_samples, weights),
                 seed,
             )
-        return Problem(formulation, source), D, seed, weights
+        seen = DataSeen.of(summary, self._remembered_rows(source.n_features))
+        return Problem(formulation, source), D, seed, weights | {SEEN: seen}
 
     def _seed(self) -> int:
         return int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -301,6 +246,7 @@ class AbstractFactorizer(NestedParameters, Inference, ClassNamePrefixFeaturesOut
         self.solver_ = solver
         self.objective_ = measured.objective
         self.stationarity_ = measured.stationarity
+        self.reconstruction_error_ = stats.reconstruction_error
         self.n_iter_ = max(1, last.epoch)
         self.n_steps_ = last.step
         self.n_passes_ = last.passes

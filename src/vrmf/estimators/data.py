@@ -20,6 +20,14 @@ def is_stream(X: Any) -> bool:
     return isinstance(X, Iterator) and not isinstance(X, AbstractSource)
 
 
+def shape_of(X: Any) -> tuple[int, int] | None:
+    """Return the numbers of rows and features of a batch, or None if it does not have both."""
+    if isinstance(X, AbstractSource):
+        return X.n_samples, X.n_features
+    shape = as_table(X).shape if read_in_pieces(X) else getattr(X, "shape", None)
+    return shape if shape is not None and len(shape) == 2 else None
+
+
 def rows_for(
     estimator: Any, X: Any, *, reset: bool, nonnegative: bool, n_jobs: int | None, dtype: Any = None
 ) -> AbstractSource:
@@ -31,14 +39,14 @@ def rows_for(
     """
     check = RowCheck(type(estimator).__name__, nonnegative)
     if isinstance(X, AbstractSource):
-        _check_width(estimator, X.n_samples, X.n_features, reset)
+        _check_shape(estimator, X.n_samples, X.n_features, reset)
         source = X.read_as(check=check)
         return source if dtype is None else source.read_as(dtype=np.dtype(dtype))
     if read_in_pieces(X):
         table, named = as_table(X), hasattr(X, "columns")
         if named:
             validate_data(estimator, X, reset=reset, skip_check_array=True)
-        _check_width(estimator, *table.shape, reset, named)
+        _check_shape(estimator, *table.shape, reset, named)
         source = as_source(X if lazy_part(X) is not None else table, n_jobs, check=check)
     else:
         X = validate_data(estimator, X, reset=reset, dtype=[np.float64, np.float32], accept_sparse="csr")
@@ -67,7 +75,7 @@ def _column_sums(X: Array) -> Array:
     return np.asarray(np.sum(X, axis=0, dtype=np.float64))
 
 
-def _check_width(estimator: Any, n_samples: int, n_features: int, reset: bool, named: bool = False) -> None:
+def _check_shape(estimator: Any, n_samples: int, n_features: int, reset: bool, named: bool = False) -> None:
     if n_samples < 1 or n_features < 1:
         raise ValueError(
             f"The data have {n_samples} rows and {n_features} features. Use at least one of each."
@@ -76,7 +84,13 @@ def _check_width(estimator: Any, n_samples: int, n_features: int, reset: bool, n
         estimator.n_features_in_ = n_features
         if not named and hasattr(estimator, "feature_names_in_"):
             del estimator.feature_names_in_
-    elif n_features != estimator.n_features_in_:
+    else:
+        check_width(estimator, n_features)
+
+
+def check_width(estimator: Any, n_features: int) -> None:
+    """Raise if the data do not have the features of the fit."""
+    if n_features != estimator.n_features_in_:
         raise ValueError(
             f"X has {n_features} features, but {type(estimator).__name__} is expecting "
             f"{estimator.n_features_in_} features as input."

@@ -113,6 +113,7 @@ class GroupDictionaryLearning(AtomsOfFixedSize):
                 stacklevel=5,
             )
         return {
+            "alpha": alpha,
             "groups": groups,
             "weights": [alpha * real_number("group_weights", w, low=0) for w in sizes],
             "ridge": real_number("ridge", self.ridge, low=0),
@@ -141,7 +142,8 @@ class GroupDictionaryLearning(AtomsOfFixedSize):
         return groups
 
     def _formulation(self, n_samples: int, weights: Weights) -> Formulation:
-        return formulations.group_dictionary_learning(**weights)
+        parts = {name: value for name, value in weights.items() if name != "alpha"}  # is in the weights
+        return formulations.group_dictionary_learning(**parts)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

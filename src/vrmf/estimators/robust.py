@@ -12,6 +12,7 @@ from vrmf import formulations
 from vrmf.checks import real_number
 from vrmf.estimators.base import AbstractFactorizer, AtomsOfFixedSize, Weights
 from vrmf.formulations import Formulation
+from vrmf.seen import kept_rows
 from vrmf.sources import AbstractSource
 from vrmf.terms.base import Array, row_norms
 from vrmf.weights import DataSummary, chosen_weight
@@ -78,10 +79,13 @@ class RobustPCA(AbstractFactorizer):
             "features": d if self.alpha == "auto" else None,
         }
 
+    def _weights_for(self, n_samples: int, weights: Weights) -> Weights:
+        d = weights["features"]
+        growth = 1.0 if d is None else max(n_samples, d) ** 0.5
+        return weights | {"alpha": weights["alpha"] * growth}
+
     def _formulation(self, n_samples: int, weights: Weights) -> Formulation:
-        alpha, d = weights["alpha"], weights["features"]
-        if d is not None:
-            alpha = alpha * max(n_samples, d) ** 0.5
+        alpha = self._weights_for(n_samples, weights)["alpha"]
         return formulations.robust_pca(alpha, weights["outlier_alpha"], n_samples)
 
     def _start_rows(self, formulation: Formulation, rows: Array, n_samples: int, weights: Weights) -> Array:
@@ -127,8 +131,11 @@ class MaxNormDecomposition(AbstractFactorizer):
             "per_sample": self.alpha == "auto",
         }
 
+    def _weights_for(self, n_samples: int, weights: Weights) -> Weights:
+        return weights | {"alpha": weights["alpha"] * (n_samples if weights["per_sample"] else 1)}
+
     def _formulation(self, n_samples: int, weights: Weights) -> Formulation:
-        alpha = weights["alpha"] * (n_samples if weights["per_sample"] else 1)
+        alpha = self._weights_for(n_samples, weights)["alpha"]
         return formulations.max_norm_decomposition(
             alpha, weights["outlier_alpha"], n_samples, weights["ridge"]
         )
@@ -198,7 +205,7 @@ class LowRankRepresentation(AbstractFactorizer):
         d = source.n_features
         if self.basis is None:
             rng = np.random.default_rng([seed, 0, 3])
-            return source.rows(source.layout.choose(rng, 10 * self.n_components))
+            return source.rows(source.layout.choose(rng, self._basis_rows))
         basis = _matrix("basis", self.basis)
         if basis.ndim != 2 or basis.shape[1] != d or len(basis) == 0:
             raise ValueError(f"`basis` has shape {basis.shape}. Use (p, {d}): rows like the data's.")
@@ -229,17 +236,25 @@ class LowRankRepresentation(AbstractFactorizer):
                     UserWarning,
                     stacklevel=5,
                 )
-        alpha = self._alpha(n_samples, weights)
+        alpha = self._weights_for(n_samples, weights)["alpha"]
         return formulations.low_rank_representation(alpha, weights["outlier_alpha"], penalty)
 
-    def _alpha(self, n_samples: int, weights: Weights) -> float:
+    def _weights_for(self, n_samples: int, weights: Weights) -> Weights:
         growth = n_samples * max(n_samples, weights["basis"].shape[1]) if weights["per_sample"] else 1
-        return float(weights["alpha"] * growth)
+        return weights | {"alpha": weights["alpha"] * growth}
+
+    def _remembered_rows(self, n_features: int) -> int:
+        # The basis comes from these rows, of which there may be half as many as there can be.
+        return max(kept_rows(n_features), 2 * self._basis_rows if self.basis is None else 0)
+
+    @property
+    def _basis_rows(self) -> int:
+        return 10 * self.n_components
 
     def _start_rows(self, formulation: Formulation, rows: Array, n_samples: int, weights: Weights) -> Array:
         # The size at which the penalties of the atoms and of codes of size 1/size are in balance.
         cost = 2 * formulation.dictionary.value(rows)
-        return rows * (self._alpha(n_samples, weights) / cost if cost > 0 else 1.0) ** 0.25
+        return rows * (self._weights_for(n_samples, weights)["alpha"] / cost if cost > 0 else 1.0) ** 0.25
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

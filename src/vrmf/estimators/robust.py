@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -69,6 +69,7 @@ class RobustPCA(AbstractFactorizer):
 
     alpha: Any = "auto"
     outlier_alpha: Any = "auto"
+    _size_power: ClassVar[float] = 0.5
 
     def _weights(self, source: AbstractSource, summary: DataSummary, seed: int) -> Weights:
         d = summary.n_features
@@ -121,6 +122,7 @@ class MaxNormDecomposition(AbstractFactorizer):
     alpha: Any = "auto"
     outlier_alpha: Any = "auto"
     ridge: float = 0.0
+    _size_power: ClassVar[float] = 1.0
 
     def _weights(self, source: AbstractSource, summary: DataSummary, seed: int) -> Weights:
         d = summary.n_features
@@ -179,6 +181,7 @@ class LowRankRepresentation(AbstractFactorizer):
     dictionary_alpha: Any = "auto"
     basis_map: Any = None
     residual_map: Any = None
+    _size_power: ClassVar[float] = 2.0
 
     def _weights(self, source: AbstractSource, summary: DataSummary, seed: int) -> Weights:
         d = summary.n_features

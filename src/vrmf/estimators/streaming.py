@@ -5,7 +5,8 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, Self
+from dataclasses import replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from vrmf.problem import Problem
 from vrmf.seen import DataSeen, kept_rows
 from vrmf.solvers import SGD, SMM, AbstractSolver, AbstractStreamSolver
 from vrmf.solvers.base import State
+from vrmf.solvers.smm import SMMState
 from vrmf.sources import AbstractSource, as_source, single_threaded_blas
 from vrmf.terms.base import Array
 from vrmf.weights import DataSummary
@@ -32,12 +34,16 @@ STREAM_ROWS = 50
 #: How fast SMM forgets, where it stands in for a solver that needs a finite sum.
 STREAM_FORGETTING = 5.0
 
-#: An automatic step of SGD is chosen anew when the scale of the data has changed by this factor.
-NEW_STEP = 1.5
+#: When the scale of the data has changed by more than this factor, atoms of free size are rescaled, and an
+#: automatic step of SGD is chosen anew.
+SAME_SCALE = 1.5
 
 
 class Streaming:
     """``partial_fit``, and ``fit`` of an iterator of batches."""
+
+    #: The power p for which the atoms of data c·X are c^p times those of X.
+    _size_power: ClassVar[float] = 0.0
 
     n_components: int
     center: bool
@@ -173,11 +179,13 @@ class Streaming:
         seen: DataSeen = weights[SEEN].after(source, self._remembered_rows(source.n_features))
         if not seen.has_changed:
             return state, weights | {SEEN: seen}
-        now, then = seen.sums.scales[0], seen.used.scales[0]
-        if isinstance(solver, SGD) and solver.scale == "auto" and not _alike(now, then):
-            state = fresh
-        derived = self._weights(as_source(seen.rows), seen.summary, state.seed)
-        return state, derived | {SEEN: seen.settled()}
+        summary, growth = seen.summary, seen.sums.scales[0] / (seen.used.scales[0] or 1.0)
+        if not _is_near_one(summary.spread / seen.spread):
+            state = _rescaled(state, (summary.spread / seen.spread) ** self._size_power)
+        if isinstance(solver, SGD) and solver.scale == "auto" and not _is_near_one(growth):
+            state = solver.start(state.D, state.seed)
+        derived = self._weights(as_source(seen.rows), summary, state.seed)
+        return state, derived | {SEEN: seen.settled(summary)}
 
     def _remembered_rows(self, n_features: int) -> int:
         """Return how many rows a stream keeps, at most."""
@@ -189,8 +197,15 @@ def _values(weights: Weights) -> Weights:
     return {name: value for name, value in weights.items() if name != SEEN}
 
 
-def _alike(now: float, then: float) -> bool:
-    return now <= NEW_STEP * then and then <= NEW_STEP * now
+def _is_near_one(ratio: float) -> bool:
+    return 1 / SAME_SCALE <= ratio <= SAME_SCALE
+
+
+def _rescaled(state: State, factor: float) -> State:
+    """Return the state with atoms of another size; the codes in its sums change by the inverse."""
+    if isinstance(state, SMMState) and state.gram is not None and state.cross is not None:
+        state = replace(state, gram=state.gram / factor**2, cross=state.cross / factor)
+    return replace(state, D=state.D * factor)
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import scipy.sparse
 from sklearn.utils.validation import validate_data
 
 from vrmf.sources import AbstractSource, RowCheck, as_source
+from vrmf.sources.base import check_sizes
 from vrmf.sources.lazy import lazy_part
 from vrmf.sources.tables import AbstractTable, as_table, is_mapped
 from vrmf.terms.base import Array
@@ -26,6 +27,22 @@ def shape_of(X: Any) -> tuple[int, int] | None:
         return X.n_samples, X.n_features
     shape = as_table(X).shape if read_in_pieces(X) else getattr(X, "shape", None)
     return shape if shape is not None and len(shape) == 2 else None
+
+
+def batches_with_rows(batches: Iterable[Any], check: Callable[[int], None]) -> Iterator[Any]:
+    """Yield the batches that have rows, and check the number of features of the others."""
+    full = empty = 0
+    for batch in batches:
+        shape = shape_of(batch)
+        if shape is not None and shape[0] == 0:
+            check(shape[1])
+            empty += 1
+        else:
+            full += 1
+            yield batch
+    if not full:
+        lack = f"rows: all of its {empty} batches are empty" if empty else "batches"
+        raise ValueError(f"The stream has no {lack}. Use one with rows.")
 
 
 def rows_for(
@@ -50,7 +67,7 @@ def rows_for(
         source = as_source(X if lazy_part(X) is not None else table, n_jobs, check=check)
     else:
         X = validate_data(estimator, X, reset=reset, dtype=[np.float64, np.float32], accept_sparse="csr")
-        _check_sign(X, check)
+        _check_entries(X, check, X.dtype if dtype is None else dtype)
         source = as_source(X, n_jobs)
     return source if dtype is None else source.read_as(dtype=np.dtype(dtype))
 
@@ -97,11 +114,13 @@ def check_width(estimator: Any, n_features: int) -> None:
         )
 
 
-def _check_sign(X: Any, check: RowCheck) -> None:
+def _check_entries(X: Any, check: RowCheck, dtype: Any) -> None:
+    """Raise if an array or a sparse matrix of finite numbers has negative entries or rows too long."""
     entries = X.data if scipy.sparse.issparse(X) else X
-    if check.nonnegative and np.min(entries, initial=0.0) < 0:
+    low, high = float(np.min(entries, initial=0)), float(np.max(entries, initial=0))
+    if check.nonnegative and low < 0:
         raise ValueError(
-            f"Negative values in data passed to {check.name}: the smallest entry is "
-            f"{np.min(entries):g}. Use data without negative entries, or RobustNMF, whose outliers "
-            "absorb them."
+            f"Negative values in data passed to {check.name}: the smallest entry is {low:g}. Use data "
+            "without negative entries, or RobustNMF, whose outliers absorb them."
         )
+    check_sizes(X, max(-low, high), dtype)

@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from vrmf.estimators.inference import EXACT
+from vrmf.estimators.quality import CodeQuality
 from vrmf.loop import History, Iterate, Reason
 from vrmf.problem import Measurement, Problem
 from vrmf.solvers import AbstractSolver, AbstractStreamSolver
@@ -64,13 +65,7 @@ def warn_of_outcome(name: str, solver: AbstractSolver, reason: Reason, stats: St
             UserWarning,
             stacklevel=4,
         )
-    if stats.unfinished:
-        warnings.warn(
-            f"{stats.unfinished} of {stats.count} codes stopped at a relative error of up to "
-            f"{stats.code_error:.1e}, above the tolerance. A ridge on codes helps.",
-            ConvergenceWarning,
-            stacklevel=4,
-        )
+    CodeQuality.of_stats(stats).warn(EXACT, stats.slope.dtype)
     if not reason.converged and (tol > 0 or not reason.is_budget):
         advice = " Increase the budget or `tol`." if reason.is_budget else ""
         if reason.is_budget and isinstance(solver, AbstractStreamSolver):

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from vrmf.estimators.data import check_width, is_stream, shape_of
+from vrmf.estimators.data import batches_with_rows, check_width, is_stream
 from vrmf.formulations import Formulation
 from vrmf.loop import History
 from vrmf.problem import Problem
@@ -99,19 +99,14 @@ class Streaming:
     def _learn_from_all(self, batches: Iterable[Any], afresh: bool) -> Self:
         """Learn from batches, and skip those without rows; ``afresh`` forgets what was learned before."""
         self._check_parameters()
-        learned = empty = 0
-        for batch in batches:
-            shape = shape_of(batch)
-            if shape is not None and shape[0] == 0:
-                empty += 1
-                if learned or (hasattr(self, "n_features_in_") and not afresh):
-                    check_width(self, shape[1])
-                continue
-            self._learn(batch, afresh=afresh and not learned)
-            learned += 1
-        if not learned:
-            lack = f"rows: all of its {empty} batches are empty" if empty else "batches"
-            raise ValueError(f"The stream has no {lack}. Use one with rows.")
+
+        def check(width: int) -> None:
+            if hasattr(self, "n_features_in_") and not afresh:
+                check_width(self, width)
+
+        for batch in batches_with_rows(batches, check):
+            self._learn(batch, afresh)
+            afresh = False
         return self
 
     def _learn(self, X: Any, afresh: bool) -> Self:

@@ -45,7 +45,6 @@ class DataSeen:
     rows: Array
     stride: int
     used: Sums  #: the sums from which the present weights were derived
-    spread: float  #: the spread of the rows from which they were
 
     @classmethod
     def of(cls, summary: DataSummary, limit: int) -> DataSeen:
@@ -54,7 +53,7 @@ class DataSeen:
         stride = _stride(1, n, limit)
         places = np.arange(0, n, stride) * len(summary.sample) // n
         # Rows of a source are often views; what is kept must not hold on to all of them.
-        return cls(summary.sums, summary.sample[places].copy(), stride, summary.sums, summary.spread)
+        return cls(summary.sums, summary.sample[places].copy(), stride, summary.sums)
 
     def after(self, source: AbstractSource, limit: int) -> DataSeen:
         """Return what to remember when the rows of a source have followed."""
@@ -64,7 +63,7 @@ class DataSeen:
         if len(chosen):
             rows = np.concatenate([rows, source.rows(chosen).astype(rows.dtype, copy=False)])
         stride = _stride(self.stride, sums.count, limit)
-        return DataSeen(sums, rows[:: stride // self.stride].copy(), stride, self.used, self.spread)
+        return DataSeen(sums, rows[:: stride // self.stride].copy(), stride, self.used)
 
     @property
     def has_changed(self) -> bool:
@@ -79,9 +78,9 @@ class DataSeen:
         """The scales of all rows seen."""
         return DataSummary.from_sums(self.sums, self.rows)
 
-    def settled(self, summary: DataSummary) -> DataSeen:
-        """Return the same with weights derived from the summary of all rows seen."""
-        return replace(self, used=self.sums, spread=summary.spread)
+    def settled(self) -> DataSeen:
+        """Return the same with weights derived from all rows seen."""
+        return replace(self, used=self.sums)
 
 
 def _stride(stride: int, n_samples: int, limit: int) -> int:

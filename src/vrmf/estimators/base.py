@@ -46,6 +46,8 @@ from vrmf.stats import Stats
 from vrmf.terms.base import AbstractTerm, Array
 from vrmf.weights import DataSummary
 
+_ATTRIBUTES = "\nAttributes\n----------\n"
+
 
 @dataclass(eq=False, repr=False)
 class AbstractFactorizer(
@@ -93,6 +95,32 @@ class AbstractFactorizer(
     checkpoint_every : float
         Seconds between two saves, at least; 0 saves after every step. The end, an exception and an
         interrupt from the keyboard are saved in any case.
+
+    Attributes
+    ----------
+    components_ : array of shape (n_components, n_features)
+        D, whose rows are atoms.
+    objective_, stationarity_ : float
+        f(D) and ‖Γ(D)‖² on the data of the fit; NaN after ``partial_fit``.
+    reconstruction_error_ : float
+        ‖X − HD − S‖ / ‖X‖ in the Frobenius norm, S being the outliers (0 where there are none), without
+        any penalty. With ``center`` X is the centred data. NaN after ``partial_fit``.
+    formulation_ : Formulation
+        The problem that was solved, with all weights.
+    solver_ : AbstractSolver
+        The method, with its options.
+    mean_ : array of shape (n_features,)
+        What was subtracted from each row, with ``center`` only.
+    n_iter_, n_steps_ : int
+        Epochs and steps.
+    n_passes_ : float
+        Code problems solved, over the number of rows.
+    n_samples_seen_ : int
+        Rows of the fit, and of the batches after it.
+    stop_reason_ : str
+        Why the fit ended.
+    history_ : dict of lists
+        The record of the fit, step by step.
     """
 
     n_components: int = 10
@@ -112,11 +140,14 @@ class AbstractFactorizer(
     checkpoint_every: float = 60.0
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Write the common parameters into the documentation of each estimator, after its own."""
+        """Write common parameters and attributes into each estimator's documentation, after its own."""
         super().__init_subclass__(**options)
         common = inspect.cleandoc(AbstractFactorizer.__doc__ or "").partition("----------\n")[2]
         own, examples, code = inspect.cleandoc(cls.__doc__ or "").partition("\nExamples\n")
-        cls.__doc__ = f"{own.rstrip()}\n{common}\n{examples}{code}"
+        own, _, own_attributes = own.partition(_ATTRIBUTES)
+        parameters, _, attributes = common.partition(_ATTRIBUTES)
+        attributes = f"{own_attributes.rstrip()}\n{attributes}".lstrip()
+        cls.__doc__ = f"{own.rstrip()}\n{parameters}{_ATTRIBUTES}{attributes}\n{examples}{code}"
 
     # What a concrete estimator says ------------------------------------------------------------
 

@@ -34,6 +34,11 @@ class DictionaryLearning(AtomsOfFixedSize):
         Adds (ridge/2)‖h‖² to the codes' penalty. A small one makes codes unique where atoms are
         nearly dependent, which the theory assumes (A4).
 
+    Attributes
+    ----------
+    alpha_, ridge_ : float
+        The weights in use.
+
     Examples
     --------
     >>> from sklearn.datasets import load_digits
@@ -78,6 +83,11 @@ class GroupDictionaryLearning(AtomsOfFixedSize):
         Whether atoms are kept in the unit ball.
     ridge : float
         As in DictionaryLearning.
+
+    Attributes
+    ----------
+    alpha_, ridge_ : float
+        The weights in use; the weight of a group g is alpha_ · w_g.
 
     Examples
     --------
@@ -160,6 +170,11 @@ class NMF(AtomsOfFixedSize):
         λ. ``"auto"`` is 1/d, ``"paper"`` 1/√d; neither depends on the scale of the data, since
         codes scale with it.
 
+    Attributes
+    ----------
+    alpha_ : float
+        The weight in use.
+
     Examples
     --------
     >>> from sklearn.datasets import load_digits
@@ -196,6 +211,11 @@ class SmoothDictionaryLearning(AtomsOfFixedSize):
     laplacian : "chain", "grid", (height, width) or matrix of shape (d, d)
         L, symmetric and positive semidefinite: neighbouring features in a row, pixels of a square
         image, pixels of an image of that shape, or your own graph (dense or scipy.sparse).
+
+    Attributes
+    ----------
+    alpha_, smoothness_ : float
+        The weights in use.
 
     Examples
     --------

@@ -56,6 +56,11 @@ class RobustPCA(AbstractFactorizer):
         λ₂. ``"auto"`` is 0.3 times the median distance of entries from their feature's median.
         ``"paper"`` is 1/√d for both.
 
+    Attributes
+    ----------
+    alpha_, outlier_alpha_ : float
+        The weights in use, for the number of rows seen.
+
     Examples
     --------
     >>> rng = np.random.default_rng(0)
@@ -110,6 +115,11 @@ class MaxNormDecomposition(AbstractFactorizer):
         λ₂, as in RobustPCA.
     ridge : float
         As in DictionaryLearning.
+
+    Attributes
+    ----------
+    alpha_, outlier_alpha_, ridge_ : float
+        The weights in use, for the number of rows seen.
 
     Examples
     --------
@@ -166,6 +176,11 @@ class LowRankRepresentation(AbstractFactorizer):
         λ₃. ``"auto"`` is 10 over the mean squared norm of the basis's rows, times min(p, d) / p.
     basis_map, residual_map : arrays of shape (d, d), or None
         For experts, A and B of the paper: then Q = A YᵀY Aᵀ + λ₃ BᵀB. A singular Q leaves D unbounded.
+
+    Attributes
+    ----------
+    alpha_, outlier_alpha_, dictionary_alpha_ : float
+        The weights in use, for the number of rows seen.
 
     Examples
     --------
@@ -277,6 +292,13 @@ class RobustNMF(AtomsOfFixedSize):
         M′. ``"auto"`` is the largest absolute entry.
     ridge : float
         As in DictionaryLearning.
+
+    Attributes
+    ----------
+    outlier_alpha_, ridge_ : float
+        The weights in use.
+    max_code_, max_outlier_ : float
+        The bounds in use.
 
     Examples
     --------

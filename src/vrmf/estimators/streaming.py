@@ -42,7 +42,7 @@ SAME_SCALE = 1.5
 class Streaming:
     """``partial_fit``, and ``fit`` of an iterator of batches."""
 
-    #: The power p for which the atoms of data c·X are c^p times those of X.
+    #: The power p for which the atoms of data c·X, with automatic weights, are c^p times those of X.
     _size_power: ClassVar[float] = 0.0
 
     n_components: int
@@ -174,13 +174,14 @@ class Streaming:
         seen: DataSeen = weights[SEEN].after(source, self._remembered_rows(source.n_features))
         if not seen.has_changed:
             return state, weights | {SEEN: seen}
-        summary, growth = seen.summary, seen.sums.scales[0] / (seen.used.scales[0] or 1.0)
-        if not _is_near_one(summary.spread / seen.spread):
-            state = _rescaled(state, (summary.spread / seen.spread) ** self._size_power)
+        derived = self._weights(as_source(seen.rows), seen.summary, state.seed)
+        scale = derived.get("outlier_alpha", 1.0) / weights.get("outlier_alpha", 1.0)
+        if not _is_near_one(scale):
+            state = _rescaled(state, scale**self._size_power)
+        growth = seen.sums.scales[0] / (seen.used.scales[0] or 1.0)
         if isinstance(solver, SGD) and solver.scale == "auto" and not _is_near_one(growth):
             state = solver.start(state.D, state.seed)
-        derived = self._weights(as_source(seen.rows), summary, state.seed)
-        return state, derived | {SEEN: seen.settled(summary)}
+        return state, derived | {SEEN: seen.settled()}
 
     def _remembered_rows(self, n_features: int) -> int:
         """Return how many rows a stream keeps, at most."""

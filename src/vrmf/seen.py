@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from vrmf.sources import AbstractSource
-from vrmf.terms.base import Array
+from vrmf.terms.base import Array, row_norms
 from vrmf.weights import DataSummary, Sums
 
 #: The entries of the rows that are kept, and the fewest and most rows that these may be.
@@ -45,6 +45,7 @@ class DataSeen:
     rows: Array
     stride: int
     used: Sums  #: the sums from which the present weights were derived
+    used_row: float  #: the typical norm of a row when they were
 
     @classmethod
     def of(cls, summary: DataSummary, limit: int) -> DataSeen:
@@ -53,7 +54,8 @@ class DataSeen:
         stride = _stride(1, n, limit)
         places = np.arange(0, n, stride) * len(summary.sample) // n
         # Rows of a source are often views; what is kept must not hold on to all of them.
-        return cls(summary.sums, summary.sample[places].copy(), stride, summary.sums)
+        rows = summary.sample[places].copy()
+        return cls(summary.sums, rows, stride, summary.sums, _typical_norm(rows))
 
     def after(self, source: AbstractSource, limit: int) -> DataSeen:
         """Return what to remember when the rows of a source have followed."""
@@ -63,7 +65,8 @@ class DataSeen:
         if len(chosen):
             rows = np.concatenate([rows, source.rows(chosen).astype(rows.dtype, copy=False)])
         stride = _stride(self.stride, sums.count, limit)
-        return DataSeen(sums, rows[:: stride // self.stride].copy(), stride, self.used)
+        rows = rows[:: stride // self.stride].copy()
+        return DataSeen(sums, rows, stride, self.used, self.used_row)
 
     @property
     def has_changed(self) -> bool:
@@ -78,9 +81,21 @@ class DataSeen:
         """The scales of all rows seen."""
         return DataSummary.from_sums(self.sums, self.rows)
 
+    @property
+    def growth(self) -> float:
+        """The typical norm of a row over that when weights were derived; a few wild rows do not matter."""
+        return _typical_norm(self.rows) / self.used_row
+
     def settled(self) -> DataSeen:
         """Return the same with weights derived from all rows seen."""
-        return replace(self, used=self.sums)
+        return replace(self, used=self.sums, used_row=_typical_norm(self.rows))
+
+
+def _typical_norm(rows: Array) -> float:
+    """Return the median norm of rows that are not zero, or 1 if all are."""
+    norms = row_norms(rows)
+    norms = norms[norms > 0]
+    return float(np.median(norms)) if len(norms) else 1.0
 
 
 def _stride(stride: int, n_samples: int, limit: int) -> int:

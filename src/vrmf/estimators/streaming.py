@@ -175,9 +175,9 @@ class Streaming:
         if not seen.has_changed:
             return state, weights | {SEEN: seen}
         derived = self._weights(as_source(seen.rows), seen.summary, state.seed)
-        scale = derived.get("outlier_alpha", 1.0) / weights.get("outlier_alpha", 1.0)
-        if not _is_near_one(scale):
-            state = _rescaled(state, scale**self._size_power)
+        follows = derived.get("outlier_alpha") != weights.get("outlier_alpha")  # it was not given
+        if follows and not _is_near_one(seen.growth):
+            state = _rescaled(state, seen.growth**self._size_power)
         growth = seen.sums.scales[0] / (seen.used.scales[0] or 1.0)
         if isinstance(solver, SGD) and solver.scale == "auto" and not _is_near_one(growth):
             state = solver.start(state.D, state.seed)

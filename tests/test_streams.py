@@ -74,7 +74,9 @@ def test_a_stream_that_begins_small_ends_as_if_it_had_not(name: str, solver: str
     for weight, value in theirs.items():
         assert value / 1.5 < ours[weight] < 1.5 * value, weight
     model.formulation_ = other.formulation_
-    assert model.objective(data[60:]) < 1.3 * other.objective(data[60:])
+    # Atoms of the max-norm shrink slowly, in a stream of whatever scale.
+    slack = 1.5 if name == "max-norm-decomposition" else 1.2
+    assert model.objective(data[60:]) < slack * other.objective(data[60:])
 
 
 @codes_may_stop_short
@@ -184,7 +186,7 @@ def test_the_sample_keeps_none_of_the_batches_alive() -> None:
 
 def test_how_many_rows_are_kept() -> None:
     assert kept_rows(1) == MOST_ROWS and kept_rows(10**9) == FEWEST_ROWS
-    assert kept_rows(256) == 512
+    assert kept_rows(256) == 256
     model = make("low-rank-representation", n_components=100)
     assert model._remembered_rows(256) == 2000
 

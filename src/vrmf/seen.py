@@ -25,7 +25,7 @@ from vrmf.terms.base import Array, row_norms
 from vrmf.weights import DataSummary, Sums
 
 #: The entries of the rows that are kept, and the fewest and most rows that these may be.
-KEPT_ENTRIES = 2**17
+KEPT_ENTRIES = 2**16
 FEWEST_ROWS, MOST_ROWS = 128, 1024
 
 #: Scales have changed if one did by this share, or if there are so many times the rows.
@@ -65,7 +65,8 @@ class DataSeen:
         if len(chosen):
             rows = np.concatenate([rows, source.rows(chosen).astype(rows.dtype, copy=False)])
         stride = _stride(self.stride, sums.count, limit)
-        rows = rows[:: stride // self.stride].copy()
+        if stride > self.stride:
+            rows = rows[:: stride // self.stride].copy()
         return DataSeen(sums, rows, stride, self.used, self.used_row)
 
     @property

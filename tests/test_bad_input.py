@@ -368,6 +368,7 @@ NEW_ROWS: dict[str, Callable[[Any, Any], Any]] = {
     "objective": lambda model, Z: model.objective(Z),
     "score": lambda model, Z: model.score(Z),
     "score_samples": lambda model, Z: model.score_samples(Z),
+    "explained_variance_ratio": lambda model, Z: model.explained_variance_ratio(Z),
 }
 
 

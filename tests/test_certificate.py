@@ -175,7 +175,7 @@ def test_option_i_returns_the_dictionary_that_was_found_stationary() -> None:
 
 
 def measurement(share: float, objective: float = 1.0, is_exact: bool = False) -> Measurement:
-    return Measurement(np.full((1, 1), objective), objective, 0.0, share, 0.0, is_exact)
+    return Measurement(np.full((1, 1), objective), objective, 0.0, share, 0.0, 0.1, is_exact)
 
 
 def moment(measured: Measurement | None) -> Iterate:

@@ -42,7 +42,15 @@ def assert_same(ours: AbstractFactorizer, theirs: AbstractFactorizer) -> None:
     for name in ours.history_.keys() - {"seconds"}:
         np.testing.assert_array_equal(ours.history_[name], theirs.history_[name], name)
     assert np.all(np.diff(ours.history_["seconds"]) >= 0)
-    for name in ("objective_", "stationarity_", "n_iter_", "n_steps_", "n_passes_", "stop_reason_"):
+    for name in (
+        "objective_",
+        "stationarity_",
+        "reconstruction_error_",
+        "n_iter_",
+        "n_steps_",
+        "n_passes_",
+        "stop_reason_",
+    ):
         assert getattr(ours, name) == getattr(theirs, name), name
     assert ours.formulation_ == theirs.formulation_ and ours.solver_ == theirs.solver_
     assert ours._stream_weights.keys() == theirs._stream_weights.keys()
@@ -51,8 +59,9 @@ def assert_same(ours: AbstractFactorizer, theirs: AbstractFactorizer) -> None:
             getattr(ours._stream, field.name), getattr(theirs._stream, field.name)
         )
     for each in (ours, theirs) if not ours.center else ():
-        each.partial_fit(X[:50])
+        each.partial_fit(3 * X[:50])  # rows of another scale, which weights follow
     np.testing.assert_array_equal(ours.components_, theirs.components_)
+    assert ours.formulation_ == theirs.formulation_
 
 
 class Interruption(Exception):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import click
@@ -15,6 +16,8 @@ from inputs import KINDS, PATHS
 from shells import rows
 from vrmf import cli
 from vrmf.cli import main
+from vrmf.coding import Coder
+from vrmf.estimators import inference
 from vrmf.solvers import SOLVERS, VR
 from vrmf.sources import as_source
 from vrmf.sources.cluster import WINDOW
@@ -106,6 +109,19 @@ def test_a_fit_by_every_solver(solver: str, data: Path, tmp_path: Path) -> None:
 def test_a_spent_budget_warns_without_a_traceback(data: Path, tmp_path: Path) -> None:
     result = run("fit", data, "--model", "nmf", "-k", 3, "--max-iter", 1, "-o", tmp_path / "model.vrmf")
     assert result.exit_code == 0 and "Warning: NMF stopped before it was stationary" in result.stderr
+
+
+def test_unfinished_codes_of_a_transformation_are_told(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = vrmf.RobustPCA(3, max_iter=2, tol=0, random_state=0, n_jobs=1).fit(np.load(data))
+    vrmf.save(model, tmp_path / "model.vrmf")
+    words = ("transform", tmp_path / "model.vrmf", data, "-o", tmp_path / "codes.npy", "--chunk-rows", 25)
+    assert "Warning" not in run(*words).stderr
+    monkeypatch.setattr(inference, "EXACT", Coder(tol=1e-8, max_iter=1, method="gradient"))
+    result = run(*words)
+    assert result.exit_code == 0 and (tmp_path / "codes.npy").exists()
+    assert re.search(r"Warning: \d+ of 80 codes stopped at a relative error of up to", result.stderr)
 
 
 WRONG = {

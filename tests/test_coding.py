@@ -652,6 +652,11 @@ def test_stats_are_what_they_say(name: str) -> None:
     np.testing.assert_allclose(stats.cross(D), H.T @ (X - R), rtol=0, atol=1e-11)
     np.testing.assert_allclose(stats.slope, H.T @ residual, rtol=0, atol=1e-11)
     assert stats.loss == pytest.approx(np.sum(objective(model, X, D, H, R)), rel=1e-12)
+    assert stats.residual == pytest.approx(np.sum(residual**2), rel=1e-12)
+    assert stats.energy == pytest.approx(np.sum(X**2), rel=1e-12)
+    assert stats.reconstruction_error == pytest.approx(
+        np.linalg.norm(residual) / np.linalg.norm(X), rel=1e-12
+    )
     assert stats.count == len(X)
     np.testing.assert_array_equal(stats.used, np.sum(H != 0, axis=0))
     gradients = [np.outer(h, e) for h, e in zip(H, residual, strict=True)]

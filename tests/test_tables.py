@@ -242,9 +242,12 @@ def test_a_negative_row_is_named(kind: str, tmp_path: Path) -> None:
         source.reduce(len)
 
 
-def test_large_finite_rows_pass() -> None:
+def test_rows_that_are_too_long_are_refused_but_not_as_infinite() -> None:
     huge = np.full((3, 40), np.finfo(np.float32).max, dtype=np.float32)
-    assert as_source(huge, check=RowCheck("NMF")).reduce(len) == 3
+    with pytest.raises(ValueError, match=r"The data are of size 2\.2e\+39\. In float32 use sizes between"):
+        as_source(huge, check=RowCheck("NMF")).reduce(len)
+    longest = np.finfo(np.float32).max ** 0.25 / 40**0.5
+    assert as_source(0.99 * huge / huge * longest, check=RowCheck("NMF")).reduce(len) == 3
 
 
 def test_missing_entries_are_not_finite() -> None:

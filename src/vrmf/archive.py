@@ -30,10 +30,12 @@ import scipy.sparse
 from vrmf import solvers, terms
 from vrmf.formulations import Formulation
 from vrmf.problem import Measurement
+from vrmf.seen import DataSeen
 from vrmf.solvers.sgd import SGDState
 from vrmf.solvers.smm import SMMState
 from vrmf.solvers.usage import Usage
 from vrmf.stats import WorstRows
+from vrmf.weights import Sums
 
 MANIFEST = "manifest.json"
 
@@ -42,10 +44,12 @@ VALUES: tuple[type, ...] = (
     *(kind for name, kind in vars(terms).items() if isinstance(kind, type) and name in terms.__all__),
     *solvers.SOLVERS.values(),
     solvers.Coder,
+    DataSeen,
     Formulation,
     Measurement,
     SGDState,
     SMMState,
+    Sums,
     Usage,
     WorstRows,
 )

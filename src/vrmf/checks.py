@@ -6,6 +6,8 @@ import math
 from numbers import Integral, Real
 from typing import Any
 
+import numpy as np
+
 
 def real_number(name: str, value: Any, *, low: float = -math.inf, strict: bool = False) -> float:
     """Return ``value`` as a float if it is a finite real number at or above ``low``, or above if strict."""
@@ -28,3 +30,24 @@ def one_of(name: str, value: Any, choices: tuple[str, ...]) -> str:
     if value not in choices:
         raise ValueError(f"`{name}` is {value!r}. Use one of {', '.join(map(repr, choices))}.")
     return str(value)
+
+
+def check_range(largest_row: float, largest_entry: float, dtype: Any, what: str = "data") -> None:
+    """Raise if fourth powers of rows, which curvatures contain, leave the range of the dtype."""
+    low, high = _safe_range(dtype)
+    if largest_row > high or 0 < largest_entry < low:
+        size = largest_row if largest_row > high else largest_entry
+        raise ValueError(
+            f"The {what} are of size {size:.1e}. In {np.dtype(dtype).name} use sizes between {low:.1e} "
+            f"and {high:.1e}: rescale X."
+        )
+
+
+def is_too_long(norm: float, dtype: Any) -> bool:
+    """Whether a row of this norm is refused by :func:`check_range`."""
+    return norm > _safe_range(dtype)[1]
+
+
+def _safe_range(dtype: Any) -> tuple[float, float]:
+    limits = np.finfo(dtype)
+    return float(limits.tiny) ** 0.25, float(limits.max) ** 0.25

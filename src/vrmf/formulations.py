@@ -132,10 +132,13 @@ class Formulation:
         residual, R = self.residual(X, D, H)
         gram, slope = H.T @ H, H.T @ residual
         squares, code_squares = row_squares(residual), row_squares(H)
+        left = float(np.sum(squares))
         return Stats(
             gram=gram,
             slope=slope,
             loss=float(np.sum(self._losses(squares, R, H))),
+            residual=left,
+            energy=_explained(atoms, gram, slope) + left if R is None else float(np.sum(row_squares(X))),
             count=len(X),
             used=np.count_nonzero(H, axis=0),
             noise=float(np.sum(squares * code_squares)),
@@ -163,6 +166,14 @@ def _sensitivity(atoms: Atoms, codes: Codes, squares: Array, code_squares: Array
     if codes.scale is None:
         return 0.0
     return float(np.sum(codes.scale * (np.sqrt(squares) + np.sqrt(code_squares) * atoms.norm)))
+
+
+def _explained(atoms: Atoms, gram: Array, slope: Array) -> float:
+    """Return Σ‖x‖² − Σ‖x − hD‖² from the sums, without another look at the rows.
+
+    With the residual e = hD − x it is Σ‖hD‖² − 2⟨hD, e⟩ = tr(gram · DDᵀ) − 2 tr(slope · Dᵀ).
+    """
+    return float(np.vdot(gram, atoms.gram)) - 2 * float(np.vdot(slope, atoms.D))
 
 
 def _with_ridge(code: AbstractRowTerm, ridge: float) -> AbstractRowTerm:

@@ -50,6 +50,7 @@ class Measurement:
     stationarity: float  #: ‖Γ(D)‖² at the step 1/λ_max(A)
     relative_stationarity: float  #: the decrease that a full step promises, over f(D)
     rounding: float  #: the part of the relative stationarity that rounding alone may cause
+    reconstruction_error: float  #: ‖X − HD − R‖ / ‖X‖
     is_exact: bool = False  #: whether the codes were exact
     own_stationarity: float = math.nan  #: ‖Γ(D)‖² at the solver's own step, where that is wanted
 
@@ -183,6 +184,7 @@ class Problem:
             stationarity=squared_norm(mapping),
             relative_stationarity=promised / scale,
             rounding=rounding / scale + 64 * float(np.finfo(np.float64).eps),
+            reconstruction_error=stats.reconstruction_error,
         )
 
     def certify(self, D: Array) -> Measurement:

@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,6 +31,8 @@ class Stats:
     gram: Array  #: Σ hᵀh, shape (k, k)
     slope: Array  #: Σ hᵀ(hD + r − x), shape (k, d): the gradient, by Danskin's theorem
     loss: float  #: Σ ℓ(x, D)
+    residual: float  #: Σ ‖x − hD − r‖²
+    energy: float  #: Σ ‖x‖²
     count: int  #: number of rows
     used: Array  #: in how many codes each atom takes part, shape (k,)
     noise: float  #: Σ ‖gradient of one row‖²
@@ -44,6 +47,8 @@ class Stats:
             gram=self.gram + other.gram,
             slope=self.slope + other.slope,
             loss=self.loss + other.loss,
+            residual=self.residual + other.residual,
+            energy=self.energy + other.energy,
             count=self.count + other.count,
             used=self.used + other.used,
             noise=self.noise + other.noise,
@@ -58,6 +63,13 @@ class Stats:
     def mean_loss(self) -> float:
         """The mean of ℓ(x, D)."""
         return self.loss / self.count
+
+    @property
+    def reconstruction_error(self) -> float:
+        """‖X − HD − R‖ / ‖X‖ in the Frobenius norm; 0 where nothing is left of X, be it zero or not."""
+        if self.residual == 0:
+            return 0.0
+        return math.sqrt(self.residual / self.energy) if self.energy > 0 else math.inf
 
     @property
     def gradient(self) -> Array:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from vrmf.checks import real_number
+from vrmf.checks import check_range, real_number
 from vrmf.sources import AbstractSource
 from vrmf.terms.base import Array
 
@@ -20,14 +20,18 @@ SAMPLE_ROWS = 1000
 
 
 @dataclass(frozen=True, eq=False)
-class _Sums:
+class Sums:
+    """What one pass tells of the scales of some rows."""
+
+    count: int  #: number of rows
     squares: float
     squared_sums: float
     largest_row: float
     largest_entry: float
 
-    def __add__(self, other: _Sums) -> _Sums:
-        return _Sums(
+    def __add__(self, other: Sums) -> Sums:
+        return Sums(
+            self.count + other.count,
             self.squares + other.squares,
             self.squared_sums + other.squared_sums,
             max(self.largest_row, other.largest_row),
@@ -35,15 +39,22 @@ class _Sums:
         )
 
     @classmethod
-    def of(cls, X: Array) -> _Sums:
+    def of(cls, X: Array) -> Sums:
         """Return the sums of a block of rows."""
         squares = np.einsum("ij,ij->i", X, X, dtype=np.float64)
         return cls(
+            len(X),
             float(np.sum(squares)),
             float(np.sum(np.square(np.sum(X, axis=1, dtype=np.float64)))),
             float(np.sqrt(np.max(squares, initial=0.0))),
             float(np.max(np.abs(X), initial=0.0)),
         )
+
+    @property
+    def scales(self) -> tuple[float, ...]:
+        """Root mean squares of rows and of their sums, the largest row and the largest entry."""
+        means = (self.squares / self.count) ** 0.5, (self.squared_sums / self.count) ** 0.5
+        return *means, self.largest_row, self.largest_entry
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +69,8 @@ class DataSummary:
     largest_entry: float  #: largest absolute entry
     center: Array  #: median of each feature
     spread: float  #: median distance of entries from the center, where not zero: robust
+    sums: Sums  #: from which the means and maxima come
+    sample: Array  #: the rows from which the medians come
 
     @classmethod
     def of(cls, source: AbstractSource) -> DataSummary:
@@ -68,10 +81,14 @@ class DataSummary:
         >>> summary.largest_row, summary.row_sum == 12.5**0.5
         (4.0, True)
         """
-        n, d = source.n_samples, source.n_features
-        sums = source.reduce(_Sums.of)
-        _check_range(sums.largest_row, sums.largest_entry, source.dtype)
-        sample = source.rows(source.layout.spread(SAMPLE_ROWS))
+        sums = source.reduce(Sums.of)
+        check_range(sums.largest_row, sums.largest_entry, source.dtype)
+        return cls.from_sums(sums, source.rows(source.layout.spread(SAMPLE_ROWS)))
+
+    @classmethod
+    def from_sums(cls, sums: Sums, sample: Array) -> DataSummary:
+        """Summarise data by the sums over their rows and a sample of these."""
+        n, d = sums.count, sample.shape[1]
         center = np.median(sample, axis=0)
         distances = np.abs(sample - center)
         distances = distances[distances > 0]
@@ -85,6 +102,8 @@ class DataSummary:
             largest_entry=sums.largest_entry or 1.0,
             center=center,
             spread=float(np.median(distances)) if len(distances) else entry or 1.0,
+            sums=sums,
+            sample=sample,
         )
 
     def clipped(self, rows: Array) -> Array:
@@ -92,18 +111,6 @@ class DataSummary:
         reach = 5 * self.spread
         low, high = self.center - reach, self.center + reach
         return np.clip(rows, low, high).astype(rows.dtype, copy=False)
-
-
-def _check_range(largest_row: float, largest_entry: float, dtype: np.dtype[Any]) -> None:
-    """Raise if fourth powers of the data, which curvatures contain, leave the range of the dtype."""
-    limits = np.finfo(dtype)
-    low, high = float(limits.tiny) ** 0.25, float(limits.max) ** 0.25
-    if largest_row > high or 0 < largest_entry < low:
-        size = largest_row if largest_row > high else largest_entry
-        raise ValueError(
-            f"The data are of size {size:.1e}. In {np.dtype(dtype).name} use sizes between {low:.1e} "
-            f"and {high:.1e}: rescale X."
-        )
 
 
 def chosen_weight(name: str, value: Any, *, auto: float, paper: float) -> float:

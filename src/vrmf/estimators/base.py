@@ -13,7 +13,6 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import KW_ONLY, dataclass, replace
-from itertools import chain
 from typing import Any
 
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, clone
@@ -28,10 +27,10 @@ from vrmf.estimators.outcome import Certifier, Report
 from vrmf.estimators.parameters import NestedParameters
 from vrmf.estimators.reporting import recorder, warn_of_outcome
 from vrmf.estimators.resuming import run_fit
+from vrmf.estimators.streaming import SEEN, Streaming, Weights
 from vrmf.formulations import Formulation
 from vrmf.initial import given_dictionary, initial_dictionary
 from vrmf.loop import (
-    History,
     Iterate,
     MaxEpochs,
     Outcome,
@@ -40,28 +39,24 @@ from vrmf.loop import (
     until_stopped,
 )
 from vrmf.problem import Problem, atoms_from_rows
-from vrmf.solvers import SMM, SOLVERS, VR, AbstractSolver, AbstractStreamSolver
+from vrmf.seen import DataSeen
+from vrmf.solvers import SOLVERS, VR, AbstractSolver
 from vrmf.solvers.smm import SMMState
-from vrmf.sources import AbstractSource, single_threaded_blas
+from vrmf.sources import AbstractSource
 from vrmf.sources.lazy import lazy_part
-from vrmf.terms.base import Array
+from vrmf.terms.base import AbstractTerm, Array
 from vrmf.weights import DataSummary
-
-#: Values of all weights of a formulation, by name.
-Weights = dict[str, Any]
 
 #: Where the codes of the dictionary that is reported are kept; others are numbered by their step.
 LAST_CODES = -1
 
-#: Rows that count as an epoch of a stream, for each component.
-STREAM_ROWS = 50
-
-#: How fast SMM forgets, where it stands in for a solver that needs a finite sum.
-STREAM_FORGETTING = 5.0
+_ATTRIBUTES = "\nAttributes\n----------\n"
 
 
 @dataclass(eq=False, repr=False)
-class AbstractFactorizer(NestedParameters, Inference, ClassNamePrefixFeaturesOutMixin, BaseEstimator):
+class AbstractFactorizer(
+    NestedParameters, Streaming, Inference, ClassNamePrefixFeaturesOutMixin, BaseEstimator
+):
     """The common parameters, and ``fit``, ``transform`` and the rest in terms of a formulation.
 
     Parameters
@@ -107,6 +102,36 @@ class AbstractFactorizer(NestedParameters, Inference, ClassNamePrefixFeaturesOut
     checkpoint_every : float
         Seconds between two saves, at least; 0 saves after every step. The end, an exception and an
         interrupt from the keyboard are saved in any case.
+
+    Attributes
+    ----------
+    components_ : array of shape (n_components, n_features)
+        D, whose rows are atoms.
+    objective_ : float
+        f(D) on the data of the fit; NaN after ``partial_fit``, as are the next three.
+    relative_stationarity_ : float
+        The share of f(D) by which one full step promises to lower it, see ``tol``.
+    stationarity_ : float
+        ‖Γ(D)‖², the squared norm of the proximal gradient mapping.
+    reconstruction_error_ : float
+        ‖X − HD − S‖ / ‖X‖ in the Frobenius norm, S being the outliers (0 where there are none), without
+        any penalty. With ``center`` X is the centred data.
+    formulation_ : Formulation
+        The problem that was solved, with all weights.
+    solver_ : AbstractSolver
+        The method, with its options.
+    mean_ : array of shape (n_features,)
+        What was subtracted from each row, with ``center`` only.
+    n_iter_, n_steps_ : int
+        Epochs and steps.
+    n_passes_ : float
+        Code problems solved, over the number of rows.
+    n_samples_seen_ : int
+        Rows of the fit, and of the batches after it.
+    stop_reason_ : str
+        Why the fit ended.
+    history_ : dict of lists
+        The record of the fit, step by step.
     """
 
     n_components: int = 10
@@ -126,11 +151,14 @@ class AbstractFactorizer(NestedParameters, Inference, ClassNamePrefixFeaturesOut
     checkpoint_every: float = 60.0
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Write the common parameters into the documentation of each estimator, after its own."""
+        """Write common parameters and attributes into each estimator's documentation, after its own."""
         super().__init_subclass__(**options)
         common = inspect.cleandoc(AbstractFactorizer.__doc__ or "").partition("----------\n")[2]
         own, examples, code = inspect.cleandoc(cls.__doc__ or "").partition("\nExamples\n")
-        cls.__doc__ = f"{own.rstrip()}\n{common}\n{examples}{code}"
+        own, _, own_attributes = own.partition(_ATTRIBUTES)
+        parameters, _, attributes = common.partition(_ATTRIBUTES)
+        attributes = f"{own_attributes.rstrip()}\n{attributes}".lstrip()
+        cls.__doc__ = f"{own.rstrip()}\n{parameters}{_ATTRIBUTES}{attributes}\n{examples}{code}"
 
     # What a concrete estimator says ------------------------------------------------------------
 
@@ -145,6 +173,17 @@ class AbstractFactorizer(NestedParameters, Inference, ClassNamePrefixFeaturesOut
     @abstractmethod
     def _start_rows(self, formulation: Formulation, rows: Array, n_samples: int, weights: Weights) -> Array:
         """Return rows of the data as atoms of a sensible size."""
+
+    def _weights_for(self, n_samples: int, weights: Weights) -> Weights:
+        """Return the weights as they enter the formulation of n rows; not all depend on n."""
+        return weights
+
+    def _set_weights(self, n_samples: int, weights: Weights) -> None:
+        """Set what the weights among the parameters have become, numbers or terms, as attributes."""
+        names = self._get_param_names()
+        for name, value in self._weights_for(n_samples, weights).items():
+            if name in names and isinstance(value, float | AbstractTerm):
+                setattr(self, f"{name}_", value)
 
     # Fitting -----------------------------------------------------------------------------------
 
@@ -187,67 +226,6 @@ class AbstractFactorizer(NestedParameters, Inference, ClassNamePrefixFeaturesOut
                     yield current
                 last = current
 
-    def partial_fit(self, X: Any, y: Any = None) -> AbstractFactorizer:
-        """Learn from one more batch of rows, of any size.
-
-        A stream is no finite sum, so variance reduction and batch steps have no meaning here: with
-        those solvers the batch is taken by SMM that forgets a poor start, and ``solver_`` says so.
-        Automatic weights take the scale of the first batch; n inside ψ and inside weights is the
-        number of rows seen. ``checkpoint`` is neither read nor written; ``vrmf.save`` keeps a stream.
-        """
-        self._check_parameters()
-        first = not hasattr(self, "_stream")
-        if is_stream(X):
-            for batch in X:
-                self.partial_fit(batch)
-            return self
-        if self.center or hasattr(self, "mean_"):
-            raise ValueError(
-                f"`center` {'is' if self.center else 'was'} True, but the mean of a stream is not known "
-                "in advance. Use center=False and subtract it yourself."
-            )
-        if not first and len(self._stream.D) != self.n_components:
-            raise ValueError(
-                f"`n_components` is {self.n_components}, but this model has {len(self._stream.D)} "
-                "atoms. Use a new model to change it."
-            )
-        source = self._source(
-            X,
-            reset=first and not hasattr(self, "components_"),
-            dtype=None if first else self._stream.D.dtype,
-        )
-        chosen = self._solver()
-        solver = chosen if isinstance(chosen, AbstractStreamSolver) else SMM(forgetting=STREAM_FORGETTING)
-        if first:
-            problem, D, seed, self._stream_weights = self._start(source, whole=False)
-            self._stream: Any = solver.start(D, seed)
-            self.n_samples_seen_ = 0
-            self.history_ = History().as_columns()
-        fresh = solver.start(self._stream.D, self._stream.seed)
-        if type(self._stream) is not type(fresh):  # the solver is another than before
-            self._stream = fresh
-        self.n_samples_seen_ += source.n_samples
-        self.formulation_ = self._formulation(self.n_samples_seen_, self._stream_weights)
-        problem = Problem(self.formulation_, source)
-        with single_threaded_blas():
-            self._stream = solver.absorb(problem, self._stream, epoch_rows=STREAM_ROWS * self.n_components)
-        self.solver_ = solver
-        self.components_ = self._stream.D
-        self.n_steps_ = self.n_iter_ = self._stream.step
-        self.n_passes_ = 1.0
-        self.objective_ = self.stationarity_ = self.relative_stationarity_ = math.nan
-        self.stop_reason_ = f"stream: {self.n_samples_seen_} rows seen"
-        return self
-
-    def _fit_stream(self, batches: Any) -> AbstractFactorizer:
-        first = next(batches, None)
-        if first is None:
-            raise ValueError("The stream has no batches. Use one with rows.")
-        for name in ("_stream", "components_", "mean_"):
-            if hasattr(self, name) and not self.warm_start:
-                delattr(self, name)
-        return self.partial_fit(chain([first], batches))
-
     def _fit(self, X: Any, keep_codes: bool) -> Any:
         self._check_parameters()
         clock = self._clock()
@@ -257,10 +235,8 @@ class AbstractFactorizer(NestedParameters, Inference, ClassNamePrefixFeaturesOut
             start, outcome, report = run_fit(self, source, solver, clock, codes)
         self._keep(source, solver, start, outcome, report)
         self._stream_weights = start.weights
-        self._stream = SMMState(D=report.D, seed=start.seed, step=outcome.iterate.step)
-        if report.stats is not None:
-            sums = {"gram": report.stats.gram, "cross": report.stats.cross(report.D)}
-            self._stream = replace(self._stream, **sums, weight=float(report.stats.count))
+        self._set_weights(source.n_samples, start.weights)
+        self._stream = _stream_after(report, start.seed, outcome.iterate.step)
         warn_of_outcome(type(self).__name__, solver, outcome.reason, report, self.tol)
         return codes if report.stats is not None or codes is None else self.transform(X)
 
@@ -283,7 +259,8 @@ class AbstractFactorizer(NestedParameters, Inference, ClassNamePrefixFeaturesOut
                 lambda rows: self._start_rows(formulation, rows, source.n_samples, weights),
                 seed,
             )
-        return Problem(formulation, source), D, seed, weights
+        seen = DataSeen.of(summary, self._remembered_rows(source.n_features))
+        return Problem(formulation, source), D, seed, weights | {SEEN: seen}
 
     def _seed(self) -> int:
         return int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -303,6 +280,7 @@ class AbstractFactorizer(NestedParameters, Inference, ClassNamePrefixFeaturesOut
         self.objective_ = math.nan if measured is None else measured.objective
         self.stationarity_ = math.nan if measured is None else measured.stationarity
         self.relative_stationarity_ = math.nan if measured is None else measured.relative_stationarity
+        self.reconstruction_error_ = math.nan if measured is None else measured.reconstruction_error
         self.n_iter_ = max(1, last.epoch)
         self.n_steps_ = last.step
         self.n_passes_ = last.passes
@@ -377,6 +355,15 @@ class AbstractFactorizer(NestedParameters, Inference, ClassNamePrefixFeaturesOut
     @property
     def _n_features_out(self) -> int:
         return len(self.components_)
+
+
+def _stream_after(report: Report, seed: int, step: int) -> SMMState:
+    """Return the state from which ``partial_fit`` goes on after a fit."""
+    D, stats = report.D, report.stats
+    if stats is None:
+        return SMMState(D=D, seed=seed, step=step)
+    count = float(stats.count)
+    return SMMState(D=D, seed=seed, step=step, gram=stats.gram, cross=stats.cross(D), weight=count)
 
 
 @dataclass(eq=False, repr=False)

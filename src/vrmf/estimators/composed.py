@@ -28,6 +28,11 @@ class MatrixFactorization(AtomsOfFixedSize):
     outliers : AbstractRowTerm or None
         None is ``Absent()``: no outliers.
 
+    Attributes
+    ----------
+    code_, dictionary_, outliers_ : AbstractTerm
+        The terms in use.
+
     Examples
     --------
     >>> from sklearn.datasets import load_digits

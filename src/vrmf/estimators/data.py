@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import scipy.sparse
 from sklearn.utils.validation import validate_data
 
 from vrmf.sources import AbstractSource, RowCheck, as_source
+from vrmf.sources.base import check_sizes
 from vrmf.sources.lazy import lazy_part
 from vrmf.sources.tables import AbstractTable, as_table, is_mapped
 from vrmf.terms.base import Array
@@ -18,6 +19,30 @@ from vrmf.terms.base import Array
 def is_stream(X: Any) -> bool:
     """Whether X gives one batch of rows after another and can be read only once."""
     return isinstance(X, Iterator) and not isinstance(X, AbstractSource)
+
+
+def shape_of(X: Any) -> tuple[int, int] | None:
+    """Return the numbers of rows and features of a batch, or None if it does not have both."""
+    if isinstance(X, AbstractSource):
+        return X.n_samples, X.n_features
+    shape = as_table(X).shape if read_in_pieces(X) else getattr(X, "shape", None)
+    return shape if shape is not None and len(shape) == 2 else None
+
+
+def batches_with_rows(batches: Iterable[Any], check: Callable[[int], None]) -> Iterator[Any]:
+    """Yield the batches that have rows, and check the number of features of the others."""
+    full = empty = 0
+    for batch in batches:
+        shape = shape_of(batch)
+        if shape is not None and shape[0] == 0:
+            check(shape[1])
+            empty += 1
+        else:
+            full += 1
+            yield batch
+    if not full:
+        lack = f"rows: all of its {empty} batches are empty" if empty else "batches"
+        raise ValueError(f"The stream has no {lack}. Use one with rows.")
 
 
 def rows_for(
@@ -31,18 +56,18 @@ def rows_for(
     """
     check = RowCheck(type(estimator).__name__, nonnegative)
     if isinstance(X, AbstractSource):
-        _check_width(estimator, X.n_samples, X.n_features, reset)
+        _check_shape(estimator, X.n_samples, X.n_features, reset)
         source = X.read_as(check=check)
         return source if dtype is None else source.read_as(dtype=np.dtype(dtype))
     if read_in_pieces(X):
         table, named = as_table(X), hasattr(X, "columns")
         if named:
             validate_data(estimator, X, reset=reset, skip_check_array=True)
-        _check_width(estimator, *table.shape, reset, named)
+        _check_shape(estimator, *table.shape, reset, named)
         source = as_source(X if lazy_part(X) is not None else table, n_jobs, check=check)
     else:
         X = validate_data(estimator, X, reset=reset, dtype=[np.float64, np.float32], accept_sparse="csr")
-        _check_sign(X, check)
+        _check_entries(X, check, X.dtype if dtype is None else dtype)
         source = as_source(X, n_jobs)
     return source if dtype is None else source.read_as(dtype=np.dtype(dtype))
 
@@ -67,7 +92,7 @@ def _column_sums(X: Array) -> Array:
     return np.asarray(np.sum(X, axis=0, dtype=np.float64))
 
 
-def _check_width(estimator: Any, n_samples: int, n_features: int, reset: bool, named: bool = False) -> None:
+def _check_shape(estimator: Any, n_samples: int, n_features: int, reset: bool, named: bool = False) -> None:
     if n_samples < 1 or n_features < 1:
         raise ValueError(
             f"The data have {n_samples} rows and {n_features} features. Use at least one of each."
@@ -76,18 +101,26 @@ def _check_width(estimator: Any, n_samples: int, n_features: int, reset: bool, n
         estimator.n_features_in_ = n_features
         if not named and hasattr(estimator, "feature_names_in_"):
             del estimator.feature_names_in_
-    elif n_features != estimator.n_features_in_:
+    else:
+        check_width(estimator, n_features)
+
+
+def check_width(estimator: Any, n_features: int) -> None:
+    """Raise if the data do not have the features of the fit."""
+    if n_features != estimator.n_features_in_:
         raise ValueError(
             f"X has {n_features} features, but {type(estimator).__name__} is expecting "
             f"{estimator.n_features_in_} features as input."
         )
 
 
-def _check_sign(X: Any, check: RowCheck) -> None:
+def _check_entries(X: Any, check: RowCheck, dtype: Any) -> None:
+    """Raise if an array or a sparse matrix of finite numbers has negative entries or rows too long."""
     entries = X.data if scipy.sparse.issparse(X) else X
-    if check.nonnegative and np.min(entries, initial=0.0) < 0:
+    low, high = float(np.min(entries, initial=0)), float(np.max(entries, initial=0))
+    if check.nonnegative and low < 0:
         raise ValueError(
-            f"Negative values in data passed to {check.name}: the smallest entry is "
-            f"{np.min(entries):g}. Use data without negative entries, or RobustNMF, whose outliers "
-            "absorb them."
+            f"Negative values in data passed to {check.name}: the smallest entry is {low:g}. Use data "
+            "without negative entries, or RobustNMF, whose outliers absorb them."
         )
+    check_sizes(X, max(-low, high), dtype)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, ClassVar
@@ -12,40 +12,75 @@ from sklearn.base import TransformerMixin
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
-from vrmf.coding import EXACT, Atoms
-from vrmf.estimators.data import is_stream, rows_for
+from vrmf.coding import EXACT, Atoms, Coder
+from vrmf.estimators.data import batches_with_rows, check_width, is_stream, rows_for, shape_of
+from vrmf.estimators.explained import Explained, Moments
+from vrmf.estimators.quality import CodeQuality, told
 from vrmf.formulations import Formulation
 from vrmf.problem import Problem, feasible
+from vrmf.rows import row_squares
 from vrmf.solvers import AbstractSolver
-from vrmf.sources import AbstractSource
+from vrmf.sources import AbstractSource, RowCheck
+from vrmf.sources.base import Reading, added_up, check_sizes
 from vrmf.sources.lazy import lazy_blocks, lazy_part
+from vrmf.sources.tables import float_type
 from vrmf.terms.base import Array
 
 
 @dataclass(frozen=True, eq=False)
 class _OfRows:
-    """A function of rows and a fitted model, which gives an array with as many rows."""
+    """Functions of rows and a fitted model: each gives an array of as many rows, and how good codes are."""
 
     formulation: Formulation
     atoms: Atoms
     mean: Array | None
+    coder: Coder
 
-    def codes(self, X: Array) -> Array:
-        return self.formulation.encode(X, self.atoms, EXACT).H
+    def codes(self, X: Array) -> tuple[Array, CodeQuality]:
+        codes = self.formulation.encode(X, self.atoms, self.coder)
+        return codes.H, CodeQuality.of(codes)
 
-    def parts(self, X: Array) -> Array:
+    def parts(self, X: Array) -> tuple[Array, CodeQuality]:
         """Return the low-rank part and the outliers, side by side."""
-        H = self.codes(X)
+        H, quality = self.codes(X)
         R = self.formulation.residual(X, self.atoms.D, H)[1]
-        L = H @ self.atoms.D
-        return np.hstack([L if self.mean is None else L + self.mean, np.zeros_like(X) if R is None else R])
+        L = self.reconstructions(H)
+        return np.hstack([L, np.zeros_like(X) if R is None else R]), quality
 
-    def scores(self, X: Array) -> Array:
-        return -self.formulation.losses(X, self.atoms.D, self.codes(X))[:, None]
+    def scores(self, X: Array) -> tuple[Array, CodeQuality]:
+        H, quality = self.codes(X)
+        return -self.formulation.losses(X, self.atoms.D, H)[:, None], quality
+
+    def explained(self, X: Array) -> Explained:
+        H, quality = self.codes(X)
+        residual = self.formulation.residual(X, self.atoms.D, H)[0]
+        return Explained(float(np.sum(row_squares(residual))), Moments.of(X), quality)
 
     def reconstructions(self, H: Array) -> Array:
         L = H @ self.atoms.D.astype(H.dtype, copy=False)
         return L if self.mean is None else L + self.mean.astype(H.dtype, copy=False)
+
+
+@dataclass(frozen=True, eq=False)
+class _OfChunk:
+    """A function of all blocks of a chunk of a lazy array, which warns where it is computed."""
+
+    function: Callable[[Array], tuple[Array, CodeQuality]]
+    coder: Coder
+    dtype: np.dtype[Any]
+
+    def __call__(self, blocks: Iterable[Array]) -> Array:
+        return np.concatenate(list(told(map(self.function, blocks), self.coder, self.dtype)))
+
+
+@dataclass(frozen=True, eq=False)
+class _Reconstruction:
+    """The reconstruction from the codes in a chunk of a lazy array."""
+
+    model: _OfRows
+
+    def __call__(self, blocks: Iterable[Array]) -> Array:
+        return np.concatenate(list(map(self.model.reconstructions, blocks)))
 
 
 class Inference(TransformerMixin):
@@ -64,24 +99,36 @@ class Inference(TransformerMixin):
     def transform(self, X: Any) -> Any:
         """Return the codes of the rows of ``X``, shape (n, k): the same problem that ``fit`` solved.
 
-        For a dask array they are a lazy one, for an iterator of batches an iterator.
+        For a dask array they are a lazy one, for an iterator of batches an iterator. Here and in all
+        methods that need codes, a ConvergenceWarning says how many are unfinished and how far off: for
+        all rows together; for each batch of an iterator; and for each chunk of a dask array when it is
+        computed, where it is computed (on a cluster, in the log of the worker).
         """
         check_is_fitted(self)
         if is_stream(X):
-            return map(self.transform, X)
+            return self._each(self.transform, X)
         return self._of_rows(X, "codes", [len(self.components_)])[0]
 
     def inverse_transform(self, X: Any) -> Any:
-        """Return the reconstruction from codes, H D, plus the mean if centred."""
+        """Return the reconstruction from codes, H D, plus the mean if centred.
+
+        For a dask array it is a lazy one, for an iterator of batches an iterator.
+        """
         check_is_fitted(self)
+        if is_stream(X):
+            return map(self.inverse_transform, X)
         lazy = lazy_part(X)
         H = check_array(X, dtype=[np.float64, np.float32], input_name="codes") if lazy is None else lazy
         if H.shape[1] != len(self.components_):
             raise ValueError(
                 f"The codes have {H.shape[1]} columns. Use {len(self.components_)}, one for each component."
             )
-        model = _OfRows(self.formulation_, Atoms(self.components_), self._mean(self.components_.dtype))
-        return model.reconstructions(H)
+        model = self._model(Atoms(self.components_), self._mean(self.components_.dtype))
+        if lazy is None:
+            check_sizes(H, float(np.max(np.abs(H))), H.dtype, what="codes")
+            return model.reconstructions(H)
+        reading = Reading(float_type(H.dtype), check=RowCheck(type(self).__name__))
+        return lazy_blocks(lazy, _Reconstruction(model), reading, self.n_features_in_, reading.dtype)
 
     def decompose(self, X: Any) -> Any:
         """Return the low-rank part L = H D (plus the mean) and the outliers S of ``X``.
@@ -91,49 +138,95 @@ class Inference(TransformerMixin):
         """
         check_is_fitted(self)
         if is_stream(X):
-            return map(self.decompose, X)
+            return self._each(self.decompose, X)
         return self._of_rows(X, "parts", [self.n_features_in_, self.n_features_in_])
 
     def objective(self, X: Any) -> float:
         """Return f(D) on the rows of ``X``: the mean loss plus the dictionary's penalty."""
         check_is_fitted(self)
-        loss, count, D = 0.0, 0, self.components_
-        for batch in X if is_stream(X) else [X]:
-            source = self._new_rows(batch)
+        loss, quality, D = 0.0, CodeQuality(), self.components_
+        for source in self._sources(X):
             D = self._atoms(source.dtype).D
             stats = Problem(self.formulation_, source).stats(D, EXACT)
-            loss, count = loss + stats.loss, count + stats.count
-        if count == 0:
-            raise ValueError("The stream has no batches. Use one with rows.")
-        return loss / count + self.formulation_.dictionary.value(D)
+            loss, quality = loss + stats.loss, quality + CodeQuality.of_stats(stats)
+        quality.warn(EXACT, D.dtype)
+        return loss / quality.count + self.formulation_.dictionary.value(D)
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Return minus the objective on ``X``: larger is better."""
+        """Return minus the objective on ``X``: larger is better.
+
+        It compares dictionaries of one size under one formulation. Do not choose weights or
+        ``n_components`` by it, as a grid search would: penalties are part of the objective, so it
+        always favours the smallest weights and the largest number of components. Choose those by the
+        error on held-out entries or by what you need the codes for.
+        """
         return -self.objective(X)
+
+    def explained_variance_ratio(self, X: Any) -> float:
+        """Return 1 − Σ‖x − hD − r‖² / Σ‖x − m‖² over the rows x of ``X``, m being their mean.
+
+        The best possible value is 1; 0 is that of a model that always says the mean of ``X``, and it
+        may be negative. What outliers r take counts as explained. It is r² of scikit-learn's
+        ``r2_score(X, L + S, multioutput="variance_weighted")`` for (L, S) = ``decompose(X)``. For data
+        without any variance it is 1 if they are reconstructed to rounding, else 0. It takes one pass,
+        and an iterator of batches counts as all of its rows together.
+        """
+        check_is_fitted(self)
+        parts = []
+        for source in self._sources(X):
+            model = self._model(self._atoms(source.dtype), source.mean)
+            parts.append(source.reduce(model.explained))
+        total, dtype = added_up(parts), source.dtype
+        total.quality.warn(EXACT, dtype)
+        return total.ratio(dtype)
 
     def score_samples(self, X: Any) -> Any:
         """Return minus the loss of each row; lazy for a dask array."""
         check_is_fitted(self)
         if is_stream(X):
-            return map(self.score_samples, X)
+            return self._each(self.score_samples, X)
         return self._of_rows(X, "scores", [1])[0][:, 0]
-
-    def _of_rows(self, X: Any, name: str, widths: list[int]) -> Any:
-        """Return the arrays that a function of rows gives, side by side, for all rows."""
-        lazy, source = lazy_part(X), self._new_rows(X)
-        model = _OfRows(self.formulation_, self._atoms(source.dtype), source.mean)
-        function, dtype = getattr(model, name), np.float64 if name == "scores" else source.dtype
-        if lazy is None:
-            return _filled(source.map(function), source.n_samples, widths, dtype)
-        both = lazy_blocks(lazy, function, source.reading, sum(widths), dtype)
-        return tuple(both[:, i:j] for i, j in pairwise(np.cumsum([0, *widths])))
 
     def code_blocks(self, X: Any) -> Iterator[Array]:
         """Yield the codes of the rows of ``X`` block by block, in order, so that none need be kept."""
         check_is_fitted(self)
         source = self._new_rows(X)
-        model = _OfRows(self.formulation_, self._atoms(source.dtype), source.mean)
-        return source.map(model.codes)
+        model = self._model(self._atoms(source.dtype), source.mean)
+        return told(source.map(model.codes), EXACT, source.dtype)
+
+    def _of_rows(self, X: Any, name: str, widths: list[int]) -> Any:
+        """Return the arrays that a function of rows gives, side by side, for all rows."""
+        lazy, source = lazy_part(X), self._new_rows(X)
+        model = self._model(self._atoms(source.dtype), source.mean)
+        function, dtype = getattr(model, name), np.float64 if name == "scores" else source.dtype
+        if lazy is None:
+            blocks = told(source.map(function), EXACT, source.dtype)
+            return _filled(blocks, source.n_samples, widths, dtype)
+        chunk = _OfChunk(function, EXACT, source.dtype)
+        both = lazy_blocks(lazy, chunk, source.reading, sum(widths), dtype)
+        return tuple(both[:, i:j] for i, j in pairwise(np.cumsum([0, *widths])))
+
+    def _model(self, atoms: Atoms, mean: Array | None) -> _OfRows:
+        return _OfRows(self.formulation_, atoms, mean, EXACT)
+
+    def _each(self, method: Callable[[Any], Any], batches: Iterable[Any]) -> Iterator[Any]:
+        """Yield what a method gives for each batch; for one without rows, what it gives for no rows."""
+        for batch in batches:
+            shape = shape_of(batch)
+            if shape is None or shape[0]:
+                yield method(batch)
+                continue
+            check_width(self, shape[1])
+            one = method(np.zeros((1, shape[1]), dtype=self.components_.dtype))
+            yield tuple(part[:0] for part in one) if isinstance(one, tuple) else one[:0]
+
+    def _sources(self, X: Any) -> Iterator[AbstractSource]:
+        """Yield the rows of X, or of each batch of an iterator that has any."""
+        if not is_stream(X):
+            yield self._new_rows(X)
+            return
+        for batch in batches_with_rows(X, lambda width: check_width(self, width)):
+            yield self._new_rows(batch)
 
     def _new_rows(self, X: Any) -> AbstractSource:
         source = rows_for(self, X, reset=False, nonnegative=self._nonnegative, n_jobs=self.n_jobs)

@@ -34,6 +34,11 @@ class DictionaryLearning(AtomsOfFixedSize):
         Adds (ridge/2)‖h‖² to the codes' penalty. A small one makes codes unique where atoms are
         nearly dependent, which the theory assumes (A4).
 
+    Attributes
+    ----------
+    alpha_, ridge_ : float
+        The weights in use.
+
     Examples
     --------
     >>> from sklearn.datasets import load_digits
@@ -79,6 +84,11 @@ class GroupDictionaryLearning(AtomsOfFixedSize):
     ridge : float
         As in DictionaryLearning.
 
+    Attributes
+    ----------
+    alpha_, ridge_ : float
+        The weights in use; the weight of a group g is alpha_ · w_g.
+
     Examples
     --------
     >>> from sklearn.datasets import load_digits
@@ -113,6 +123,7 @@ class GroupDictionaryLearning(AtomsOfFixedSize):
                 stacklevel=5,
             )
         return {
+            "alpha": alpha,
             "groups": groups,
             "weights": [alpha * real_number("group_weights", w, low=0) for w in sizes],
             "ridge": real_number("ridge", self.ridge, low=0),
@@ -141,7 +152,8 @@ class GroupDictionaryLearning(AtomsOfFixedSize):
         return groups
 
     def _formulation(self, n_samples: int, weights: Weights) -> Formulation:
-        return formulations.group_dictionary_learning(**weights)
+        parts = {name: value for name, value in weights.items() if name != "alpha"}  # is in the weights
+        return formulations.group_dictionary_learning(**parts)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -157,6 +169,11 @@ class NMF(AtomsOfFixedSize):
     alpha : float, "auto" or "paper"
         λ. ``"auto"`` is 1/d, ``"paper"`` 1/√d; neither depends on the scale of the data, since
         codes scale with it.
+
+    Attributes
+    ----------
+    alpha_ : float
+        The weight in use.
 
     Examples
     --------
@@ -194,6 +211,11 @@ class SmoothDictionaryLearning(AtomsOfFixedSize):
     laplacian : "chain", "grid", (height, width) or matrix of shape (d, d)
         L, symmetric and positive semidefinite: neighbouring features in a row, pixels of a square
         image, pixels of an image of that shape, or your own graph (dense or scipy.sparse).
+
+    Attributes
+    ----------
+    alpha_, smoothness_ : float
+        The weights in use.
 
     Examples
     --------

@@ -8,7 +8,9 @@ from collections.abc import Callable
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from vrmf.coding import EXACT
 from vrmf.estimators.outcome import Report
+from vrmf.estimators.quality import CodeQuality
 from vrmf.loop import History, Iterate, Reason
 from vrmf.problem import Measurement, Problem
 from vrmf.solvers import AbstractSolver, AbstractStreamSolver
@@ -66,13 +68,8 @@ def warn_of_outcome(name: str, solver: AbstractSolver, reason: Reason, report: R
             UserWarning,
             stacklevel=4,
         )
-    if stats is not None and stats.unfinished:
-        warnings.warn(
-            f"{stats.unfinished} of {stats.count} codes stopped at a relative error of up to "
-            f"{stats.code_error:.1e}, above the tolerance. A ridge on codes helps.",
-            ConvergenceWarning,
-            stacklevel=4,
-        )
+    if stats is not None:
+        CodeQuality.of_stats(stats).warn(EXACT, stats.slope.dtype)
     if not reason.converged and (tol > 0 or not reason.is_budget):
         advice = " Increase the budget or `tol`." if reason.is_budget else ""
         if reason.is_budget and isinstance(solver, AbstractStreamSolver):

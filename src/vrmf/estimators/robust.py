@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from vrmf import formulations
 from vrmf.checks import real_number
 from vrmf.estimators.base import AbstractFactorizer, AtomsOfFixedSize, Weights
 from vrmf.formulations import Formulation
+from vrmf.seen import kept_rows
 from vrmf.sources import AbstractSource
 from vrmf.terms.base import Array, row_norms
 from vrmf.weights import DataSummary, chosen_weight
@@ -55,6 +56,11 @@ class RobustPCA(AbstractFactorizer):
         λ₂. ``"auto"`` is 0.3 times the median distance of entries from their feature's median.
         ``"paper"`` is 1/√d for both.
 
+    Attributes
+    ----------
+    alpha_, outlier_alpha_ : float
+        The weights in use, for the number of rows seen.
+
     Examples
     --------
     >>> rng = np.random.default_rng(0)
@@ -68,6 +74,7 @@ class RobustPCA(AbstractFactorizer):
 
     alpha: Any = "auto"
     outlier_alpha: Any = "auto"
+    _size_power: ClassVar[float] = 0.5
 
     def _weights(self, source: AbstractSource, summary: DataSummary, seed: int) -> Weights:
         d = summary.n_features
@@ -78,10 +85,13 @@ class RobustPCA(AbstractFactorizer):
             "features": d if self.alpha == "auto" else None,
         }
 
+    def _weights_for(self, n_samples: int, weights: Weights) -> Weights:
+        d = weights["features"]
+        growth = 1.0 if d is None else max(n_samples, d) ** 0.5
+        return weights | {"alpha": weights["alpha"] * growth}
+
     def _formulation(self, n_samples: int, weights: Weights) -> Formulation:
-        alpha, d = weights["alpha"], weights["features"]
-        if d is not None:
-            alpha = alpha * max(n_samples, d) ** 0.5
+        alpha = self._weights_for(n_samples, weights)["alpha"]
         return formulations.robust_pca(alpha, weights["outlier_alpha"], n_samples)
 
     def _start_rows(self, formulation: Formulation, rows: Array, n_samples: int, weights: Weights) -> Array:
@@ -106,6 +116,11 @@ class MaxNormDecomposition(AbstractFactorizer):
     ridge : float
         As in DictionaryLearning.
 
+    Attributes
+    ----------
+    alpha_, outlier_alpha_, ridge_ : float
+        The weights in use, for the number of rows seen.
+
     Examples
     --------
     >>> from sklearn.datasets import load_digits
@@ -117,6 +132,7 @@ class MaxNormDecomposition(AbstractFactorizer):
     alpha: Any = "auto"
     outlier_alpha: Any = "auto"
     ridge: float = 0.0
+    _size_power: ClassVar[float] = 1.0
 
     def _weights(self, source: AbstractSource, summary: DataSummary, seed: int) -> Weights:
         d = summary.n_features
@@ -127,8 +143,11 @@ class MaxNormDecomposition(AbstractFactorizer):
             "per_sample": self.alpha == "auto",
         }
 
+    def _weights_for(self, n_samples: int, weights: Weights) -> Weights:
+        return weights | {"alpha": weights["alpha"] * (n_samples if weights["per_sample"] else 1)}
+
     def _formulation(self, n_samples: int, weights: Weights) -> Formulation:
-        alpha = weights["alpha"] * (n_samples if weights["per_sample"] else 1)
+        alpha = self._weights_for(n_samples, weights)["alpha"]
         return formulations.max_norm_decomposition(
             alpha, weights["outlier_alpha"], n_samples, weights["ridge"]
         )
@@ -158,6 +177,11 @@ class LowRankRepresentation(AbstractFactorizer):
     basis_map, residual_map : arrays of shape (d, d), or None
         For experts, A and B of the paper: then Q = A YᵀY Aᵀ + λ₃ BᵀB. A singular Q leaves D unbounded.
 
+    Attributes
+    ----------
+    alpha_, outlier_alpha_, dictionary_alpha_ : float
+        The weights in use, for the number of rows seen.
+
     Examples
     --------
     >>> from sklearn.datasets import load_digits
@@ -172,6 +196,7 @@ class LowRankRepresentation(AbstractFactorizer):
     dictionary_alpha: Any = "auto"
     basis_map: Any = None
     residual_map: Any = None
+    _size_power: ClassVar[float] = 2.0
 
     def _weights(self, source: AbstractSource, summary: DataSummary, seed: int) -> Weights:
         d = summary.n_features
@@ -198,7 +223,7 @@ class LowRankRepresentation(AbstractFactorizer):
         d = source.n_features
         if self.basis is None:
             rng = np.random.default_rng([seed, 0, 3])
-            return source.rows(source.layout.choose(rng, 10 * self.n_components))
+            return source.rows(source.layout.choose(rng, self._basis_rows))
         basis = _matrix("basis", self.basis)
         if basis.ndim != 2 or basis.shape[1] != d or len(basis) == 0:
             raise ValueError(f"`basis` has shape {basis.shape}. Use (p, {d}): rows like the data's.")
@@ -229,17 +254,25 @@ class LowRankRepresentation(AbstractFactorizer):
                     UserWarning,
                     stacklevel=5,
                 )
-        alpha = self._alpha(n_samples, weights)
+        alpha = self._weights_for(n_samples, weights)["alpha"]
         return formulations.low_rank_representation(alpha, weights["outlier_alpha"], penalty)
 
-    def _alpha(self, n_samples: int, weights: Weights) -> float:
+    def _weights_for(self, n_samples: int, weights: Weights) -> Weights:
         growth = n_samples * max(n_samples, weights["basis"].shape[1]) if weights["per_sample"] else 1
-        return float(weights["alpha"] * growth)
+        return weights | {"alpha": weights["alpha"] * growth}
+
+    def _remembered_rows(self, n_features: int) -> int:
+        # The basis comes from these rows, of which there may be half as many as there can be.
+        return max(kept_rows(n_features), 2 * self._basis_rows if self.basis is None else 0)
+
+    @property
+    def _basis_rows(self) -> int:
+        return 10 * self.n_components
 
     def _start_rows(self, formulation: Formulation, rows: Array, n_samples: int, weights: Weights) -> Array:
         # The size at which the penalties of the atoms and of codes of size 1/size are in balance.
         cost = 2 * formulation.dictionary.value(rows)
-        return rows * (self._alpha(n_samples, weights) / cost if cost > 0 else 1.0) ** 0.25
+        return rows * (self._weights_for(n_samples, weights)["alpha"] / cost if cost > 0 else 1.0) ** 0.25
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -259,6 +292,13 @@ class RobustNMF(AtomsOfFixedSize):
         M′. ``"auto"`` is the largest absolute entry.
     ridge : float
         As in DictionaryLearning.
+
+    Attributes
+    ----------
+    outlier_alpha_, ridge_ : float
+        The weights in use.
+    max_code_, max_outlier_ : float
+        The bounds in use.
 
     Examples
     --------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import math
 import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
@@ -12,7 +13,9 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 import numpy as np
+import scipy.sparse
 
+from vrmf.checks import check_range, is_too_long
 from vrmf.clock import Clock
 from vrmf.sources.layout import Layout, Rows, Sample
 from vrmf.terms.base import Array
@@ -30,20 +33,31 @@ class RowCheck:
     name: str  #: of the estimator that asks
     nonnegative: bool = False
 
-    def __call__(self, X: Array, numbers: Any) -> None:
-        """Raise if a row has NaN or infinite entries, or negative ones where there must be none."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            suspicious = not np.isfinite(np.sum(X))
-        if suspicious and not np.all(np.isfinite(X)):
+    def __call__(self, X: Array, numbers: Any, dtype: np.dtype[Any]) -> None:
+        """Raise if a row has NaN or infinite entries, negative ones where there must be none, or too large.
+
+        ``numbers`` are those of the rows, ``dtype`` is the precision in which they will be worked on.
+        """
+        low, high = float(np.min(X, initial=0)), float(np.max(X, initial=0))
+        if not (math.isfinite(low) and math.isfinite(high)):
             row = _number(numbers, int(np.argmin(np.all(np.isfinite(X), axis=1))))
             raise ValueError(f"Row {row} of the data has NaN or infinite entries. Use finite ones.")
-        if self.nonnegative and np.min(X, initial=0.0) < 0:
-            worst = np.min(X, axis=1)
+        if self.nonnegative and low < 0:
+            row = _number(numbers, int(np.argmin(np.min(X, axis=1))))
             raise ValueError(
-                f"Negative values in data passed to {self.name}: the smallest entry of row "
-                f"{_number(numbers, int(np.argmin(worst)))} is {np.min(worst):g}. Use data without "
-                "negative entries, or RobustNMF, whose outliers absorb them."
+                f"Negative values in data passed to {self.name}: the smallest entry of row {row} is "
+                f"{low:g}. Use data without negative entries, or RobustNMF, whose outliers absorb them."
             )
+        check_sizes(X, max(-low, high), dtype)
+
+
+def check_sizes(X: Any, largest_entry: float, dtype: Any, what: str = "data") -> None:
+    """Raise if a row of X, dense or sparse, is too long for the dtype; entries are as large as given."""
+    if not is_too_long(largest_entry * X.shape[1] ** 0.5, dtype):
+        return
+    scaled = X / largest_entry  # whose squares do not overflow
+    squares = scaled.multiply(scaled) if scipy.sparse.issparse(X) else np.square(scaled)
+    check_range(largest_entry * float(np.max(squares.sum(axis=1))) ** 0.5, largest_entry, dtype, what)
 
 
 def _number(numbers: Any, place: int) -> int:
@@ -61,7 +75,7 @@ class Reading:
     def __call__(self, X: Array, numbers: Any) -> Array:
         """Return the rows with the given numbers, checked, in their precision, and shifted."""
         if self.check is not None:
-            self.check(X, numbers)
+            self.check(X, numbers, self.dtype)
         X = np.ascontiguousarray(X, dtype=self.dtype)
         return X if self.mean is None else X - self.mean
 

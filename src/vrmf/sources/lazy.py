@@ -13,7 +13,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -55,25 +55,25 @@ def lazy_part(X: Any) -> Any:
 
 
 def lazy_blocks(
-    X: Any, function: Callable[[Array], Array], reading: Reading, width: int, dtype: Any
+    X: Any, function: Callable[[Iterable[Array]], Array], reading: Reading, width: int, dtype: Any
 ) -> Any:
-    """Return the lazy array of a function of rows that gives ``width`` numbers for each of them."""
+    """Return the lazy array of a function of blocks of rows that gives ``width`` numbers for each row.
+
+    The function gets all blocks of a chunk, in order, and returns what it gives for the chunk.
+    """
     options = {"dtype": dtype, "chunks": (X.chunks[0], (width,)), "meta": np.empty((0, 0), dtype)}
     return X.map_blocks(_over_blocks, function=function, reading=reading, **options)
 
 
 def _over_blocks(
-    X: Array, function: Callable[[Array], Array], reading: Reading, block_info: Any = None
+    X: Array, function: Callable[[Iterable[Array]], Array], reading: Reading, block_info: Any = None
 ) -> Array:
-    """Return what a function gives for the blocks of a chunk, one below the other."""
+    """Return what a function gives for the blocks of a chunk."""
     first = block_info[0]["array-location"][0][0] if block_info else 0
     blocks = block_slices(len(X), X.shape[1], reading.dtype) or [slice(0, 0)]
     with single_threaded_blas():
-        return np.concatenate(
-            [
-                function(reading(X[block], slice(first + block.start, first + block.stop)))
-                for block in blocks
-            ]
+        return function(
+            reading(X[block], slice(first + block.start, first + block.stop)) for block in blocks
         )
 
 

@@ -1,0 +1,75 @@
+"""How well the codes of some rows are solved, and the warning where some are not."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from vrmf.coding import Coder, Codes
+from vrmf.stats import Stats
+
+T = TypeVar("T")
+
+#: Packages whose frames lie between a warning and the line of the user that it is about.
+_INSIDE = ("vrmf.", "sklearn.")
+
+
+@dataclass(frozen=True)
+class CodeQuality:
+    """How many codes there are, how many stopped short of the tolerance, and the largest error."""
+
+    count: int = 0
+    unfinished: int = 0
+    error: float = 0.0  #: the largest relative error of a code
+
+    @classmethod
+    def of(cls, codes: Codes) -> CodeQuality:
+        """Return the quality of some codes."""
+        unfinished = int(np.sum(~codes.finished))
+        return cls(len(codes.H), unfinished, float(np.max(codes.error, initial=0.0)))
+
+    @classmethod
+    def of_stats(cls, stats: Stats) -> CodeQuality:
+        """Return the quality of the codes in the sums over some rows."""
+        return cls(stats.count, stats.unfinished, stats.code_error)
+
+    def __add__(self, other: CodeQuality) -> CodeQuality:
+        return CodeQuality(
+            self.count + other.count,
+            self.unfinished + other.unfinished,
+            max(self.error, other.error),
+        )
+
+    def warn(self, coder: Coder, dtype: np.dtype[Any]) -> None:
+        """Warn the user of codes that the coder has not finished, if there are such."""
+        if self.unfinished:
+            warnings.warn(
+                f"{self.unfinished} of {self.count} codes stopped at a relative error of up to "
+                f"{self.error:.1e}, above the tolerance {coder.reachable_tol(dtype):.1e}. A ridge on "
+                "codes helps.",
+                ConvergenceWarning,
+                stacklevel=_level_of_caller(),
+            )
+
+
+def told(results: Iterable[tuple[T, CodeQuality]], coder: Coder, dtype: np.dtype[Any]) -> Iterator[T]:
+    """Yield what comes with the qualities of codes, and warn at the end of all that are unfinished."""
+    quality = CodeQuality()
+    for result, part in results:
+        quality += part
+        yield result
+    quality.warn(coder, dtype)
+
+
+def _level_of_caller() -> int:
+    """Return the stack level, for a warning of the function that asks, of the nearest line outside."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and f"{frame.f_globals.get('__name__')}.".startswith(_INSIDE):
+        level, frame = level + 1, frame.f_back
+    return level

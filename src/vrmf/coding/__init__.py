@@ -13,6 +13,8 @@ array([[2., 0.]])
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,14 +28,19 @@ from vrmf.coding.conjugate import conjugate_codes
 from vrmf.coding.forms import acts_on_entries
 from vrmf.coding.gradient import proximal_gradient_codes
 from vrmf.coding.halves import RadialHalf, half_of
+from vrmf.coding.newton import NewtonCoder
 from vrmf.coding.splitting import plain_codes
 from vrmf.terms.base import AbstractRowTerm, Array
 from vrmf.terms.penalties import Free, Ridge
 from vrmf.terms.sets import Absent
+from vrmf.terms.sums import ridge_of
 
 __all__ = ["Atoms", "Coder", "Codes"]
 
 METHODS = ("auto", "gradient", "bsum")
+
+#: Rows that take a fast method more iterations than this are left to one that is sure to converge.
+MOST_FAST_ITERATIONS = 500
 
 
 @dataclass(frozen=True)
@@ -71,26 +78,42 @@ class Coder:
         start: Array | None = None,
     ) -> Codes:
         """Return the codes of the rows of ``X``, from the codes ``start`` if given."""
-        tol = self.reachable_tol(X.dtype)
-        if self.method == "auto" and isinstance(outliers, Absent):
+        tol, momentum = self.reachable_tol(X.dtype), self.method != "bsum"
+        fast = self._fast_method(atoms, code, outliers) if self.method == "auto" else None
+        if fast is None:
+            return proximal_gradient_codes(
+                *(X, atoms, code, outliers), tol=tol, max_iter=self.max_iter, start=start, momentum=momentum
+            )
+        codes = fast(X, tol=tol, max_iter=min(self.max_iter, MOST_FAST_ITERATIONS), start=start)
+        newton = NewtonCoder.of(code, outliers)
+        if newton is not None:
+            newton.finish(codes, X, atoms, tol, self.max_iter)
+            return codes
+        hard = np.flatnonzero(~codes.finished)
+        if len(hard) and self.max_iter > MOST_FAST_ITERATIONS:
+            rest = proximal_gradient_codes(
+                *(X[hard], atoms, code, outliers),
+                tol=tol,
+                max_iter=self.max_iter - MOST_FAST_ITERATIONS,
+                start=codes.H[hard],
+            )
+            codes.replace_where_better(hard, rest)
+        return codes
+
+    def _fast_method(
+        self, atoms: Atoms, code: AbstractRowTerm, outliers: AbstractRowTerm
+    ) -> Callable[..., Codes] | None:
+        """Return the method for the types of the terms: a function of the rows, or None."""
+        if isinstance(outliers, Absent):
             if isinstance(code, Ridge | Free):
-                return ridge_codes(X, atoms, code.weight if isinstance(code, Ridge) else 0.0)
-            return plain_codes(X, atoms, code, tol=tol, max_iter=self.max_iter, start=start)
-        half = half_of(code, atoms) if self.method == "auto" else None
+                return functools.partial(ridge_codes, atoms=atoms, weight=ridge_of(code))
+            return functools.partial(plain_codes, atoms=atoms, code=code)
+        half = half_of(code, atoms)
         if isinstance(half, RadialHalf) and not half.in_ball and acts_on_entries(outliers):
-            return conjugate_codes(X, atoms, half, outliers, tol=tol, max_iter=self.max_iter, start=start)
+            return functools.partial(conjugate_codes, atoms=atoms, half=half, outliers=outliers)
         if half is not None:
-            return alternating_codes(X, atoms, half, outliers, tol=tol, max_iter=self.max_iter, start=start)
-        return proximal_gradient_codes(
-            X,
-            atoms,
-            code,
-            outliers,
-            tol=tol,
-            max_iter=self.max_iter,
-            start=start,
-            momentum=self.method != "bsum",
-        )
+            return functools.partial(alternating_codes, atoms=atoms, half=half, outliers=outliers)
+        return None
 
     def reachable_tol(self, dtype: np.dtype[Any]) -> float:
         """Return ``tol``, raised to the level of rounding in the given precision."""

@@ -102,18 +102,18 @@ class OutlierSide:
 
     def envelope(self, E: Array) -> Array:
         """Return e − prox(e)."""
-        return E - self.term.prox(E, 1.0)
+        return self.term.envelope_gradient(E)
 
     def subtract(self, E: Array, X: Array) -> None:
         """Turn E = hD into e − r in place, with e = x − hD and the best r at the present thresholds."""
         if self.form is None:
             np.subtract(X, E, out=E)
-            E -= self.term.prox(E, 1.0)
+            E[:] = self.term.envelope_gradient(E)
             return
         subtract_outliers(E, X, self.level, *self.numbers(E.dtype)[1:])
 
     def numbers(self, dtype: np.dtype[Any]) -> tuple[float, float, float, float]:
-        """Return the level of the term, its shrinkage and its ends, of a term that acts on entries."""
+        """Return the numbers of ``best_fit``, of a term that acts on entries."""
         assert self.form is not None
-        number = dtype.type
-        return self.end, number(1 / (1 + self.form.ridge)), number(self.form.low), number(self.form.high)
+        number, ridge = dtype.type, self.form.ridge
+        return self.end, number(ridge / (1 + ridge)), number(self.form.low), number(self.form.high)

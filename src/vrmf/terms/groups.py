@@ -82,6 +82,16 @@ class GroupL2(AbstractRowTerm):
             return self._disjoint_prox(Z, step)
         return self._overlapping_prox(Z, step)
 
+    def envelope_gradient(self, Z: Array) -> Array:
+        if not self.disjoint:
+            return super().envelope_gradient(Z)
+        G = np.empty_like(Z)
+        for columns, weight in zip(self._columns, self.weights or (), strict=True):
+            norms = row_norms(Z[:, columns])
+            shorten = np.minimum(weight / np.where(norms > 0, norms, 1), 1)
+            G[:, columns] = Z[:, columns] * shorten[:, None]
+        return G
+
     @functools.cached_property
     def _columns(self) -> list[Array]:
         return [np.array(group) for group in self.groups]

@@ -70,6 +70,9 @@ class L1(AbstractRowTerm):
         # What is clipped away is the entry itself below the threshold, so zeros are exact.
         return Z - np.minimum(np.maximum(Z, -threshold), threshold)
 
+    def envelope_gradient(self, Z: Array) -> Array:
+        return np.minimum(np.maximum(Z, -self.weight), self.weight)
+
 
 @dataclass(frozen=True)
 class Ridge(AbstractRowTerm):
@@ -106,6 +109,9 @@ class Ridge(AbstractRowTerm):
 
     def prox(self, Z: Array, step: float) -> Array:
         return Z / (1 + float(step) * self.weight)
+
+    def envelope_gradient(self, Z: Array) -> Array:
+        return Z * (self.weight / (1 + self.weight))
 
 
 @dataclass(frozen=True)

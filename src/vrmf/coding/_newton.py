@@ -1,0 +1,412 @@
+"""Compiled: codes by sweeps over the entries and damped Newton steps, one row at a time.
+
+For one row minimise F(h) = Σᵢ env(xᵢ − (hD)ᵢ) + (ridge/2)‖h‖² + Σⱼ slope·|hⱼ| with low ≤ hⱼ ≤ high, where
+env is the Moreau envelope of the outlier penalty of one entry (½e² without outliers). F is convex and
+piecewise quadratic. A sweep minimises over one entry after another a quadratic function that lies above
+F and touches it; from any start, such sweeps converge linearly on convex piecewise quadratic functions,
+also where the solution is not unique [1]_. How fast depends on the dictionary, so each sweep is followed
+by a Newton step on the free entries [2]_: projected, and as long as F falls along it. It can only lower
+F, and near a solution it is nearly exact.
+
+References
+----------
+.. [1] P. Tseng, S. Yun, "A coordinate gradient descent method for nonsmooth separable minimization",
+   Mathematical Programming 117 (2009).
+.. [2] D. Bertsekas, "Projected Newton methods for optimization problems with simple constraints", SIAM
+   Journal on Control and Optimization 20 (1982).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vrmf.coding._alternating import best_fit
+from vrmf.coding._pivoting import solve
+from vrmf.compiled import compiled
+from vrmf.terms.base import Array
+
+#: Damping of Newton steps, relative to the squared norms of the atoms: at first, at least, at most.
+FIRST_DAMPING, LEAST_DAMPING, MOST_DAMPING = 1e-6, 1e-14, 1.0
+
+#: Trial steps of a line search, and halvings of a direction that points uphill once it is projected.
+MOST_TRIALS, MOST_HALVINGS = 40, 30
+
+
+@compiled
+def newton_rows(
+    X: Array,
+    D: Array,
+    H: Array,
+    ridge: float,
+    penalty: tuple[float, float, float],
+    outliers: tuple[float, float, float, float],
+    in_ball: bool,
+    allowed: Array,
+    max_iter: int,
+    error: Array,
+    iterations: Array,
+) -> None:
+    """Move each row of ``H`` to an ``error`` of at most ``allowed``, or as near as ``max_iter`` steps lead.
+
+    ``penalty`` is (slope, low, high), ``outliers`` (level, rest, low, high) as in ``best_fit``. All
+    arrays are in double precision.
+    """
+    squares = np.empty(len(D))
+    for j in range(len(D)):
+        squares[j] = np.dot(D[j], D[j])
+    for row in range(len(X)):
+        h, x = H[row], X[row]
+        for j in range(len(h)):
+            if squares[j] == 0 and ridge == 0:  # an atom that does nothing
+                h[j] = min(max(0.0, penalty[1]), penalty[2])
+        if in_ball:
+            error[row], iterations[row] = minimise_in_ball(
+                x, D, squares, h, ridge, penalty, outliers, allowed[row], max_iter
+            )
+        else:
+            error[row], iterations[row] = minimise(
+                x, D, squares, h, ridge, penalty, outliers, allowed[row], max_iter
+            )
+
+
+@compiled
+def measure_rows(
+    X: Array,
+    D: Array,
+    H: Array,
+    ridge: float,
+    penalty: tuple[float, float, float],
+    outliers: tuple[float, float, float, float],
+    in_ball: bool,
+    sphere: float,
+    error: Array,
+) -> None:
+    """Write the error of each row of ``H``; codes longer than ``sphere`` are at the end of the ball."""
+    e, g, force = np.empty(X.shape[1]), np.empty(X.shape[1]), np.empty(len(D))
+    for row in range(len(X)):
+        error[row] = measure(X[row], D, H[row], ridge, penalty, outliers, in_ball, sphere, e, g, force)
+
+
+@compiled
+def measure(
+    x: Array,
+    D: Array,
+    h: Array,
+    ridge: float,
+    penalty: tuple[float, float, float],
+    outliers: tuple[float, float, float, float],
+    in_ball: bool,
+    sphere: float,
+    e: Array,
+    g: Array,
+    force: Array,
+) -> float:
+    """Return the distance of 0 to the subdifferential at h, or a bound; write e, g and the force on h.
+
+    On the sphere the subdifferential has any multiple μh, μ ≥ 0, in it: the best for the free entries
+    is taken.
+    """
+    slope, low, high = penalty
+    fit(x, D, h, outliers, e, g)
+    for j in range(len(h)):
+        force[j] = np.dot(g, D[j]) - ridge * h[j]
+    square = np.dot(h, h)
+    if not in_ball or np.sqrt(square) < sphere * (1 - 4e-16):
+        return distance(h, force, slope, low, high)
+    mu = 0.0
+    for j in range(len(h)):
+        mu += pull_of(h[j], force[j], slope, low, high) * h[j] / square
+    pressed = force - max(mu, 0.0) * h
+    return distance(h, pressed, slope, low, high)
+
+
+@compiled
+def minimise(
+    x: Array,
+    D: Array,
+    squares: Array,
+    h: Array,
+    ridge: float,
+    penalty: tuple[float, float, float],
+    outliers: tuple[float, float, float, float],
+    allowed: float,
+    max_iter: int,
+) -> tuple[float, int]:
+    """Move h to a minimiser of F; return its error and how many steps it took."""
+    e, g, force = np.empty(len(x)), np.empty(len(x)), np.empty(len(h))
+    for j in range(len(h)):
+        h[j] = min(max(h[j], penalty[1]), penalty[2])
+    best, least, damping = h.copy(), np.inf, FIRST_DAMPING
+    for iteration in range(max_iter + 1):
+        miss = measure(x, D, h, ridge, penalty, outliers, False, 1.0, e, g, force)
+        if miss < least:
+            least = miss
+            best[:] = h
+        if least <= allowed or iteration == max_iter:
+            break
+        sweep(D, squares, h, ridge, penalty, outliers, e, g)
+        fit(x, D, h, outliers, e, g)
+        damping = newton_step(D, squares, h, ridge, penalty, outliers, e, g, damping)
+    h[:] = best
+    return least, iteration
+
+
+@compiled
+def fit(
+    x: Array, D: Array, h: Array, outliers: tuple[float, float, float, float], e: Array, g: Array
+) -> None:
+    """Write e = x − hD, and g = e − r for the best outliers r."""
+    e[:] = x
+    for j in range(len(h)):
+        if h[j] != 0:
+            atom, c = D[j], h[j]
+            for i in range(len(e)):
+                e[i] -= c * atom[i]
+    level, rest, low, high = outliers
+    for i in range(len(e)):
+        g[i] = best_fit(e[i], level, rest, low, high)
+
+
+@compiled
+def distance(h: Array, force: Array, slope: float, low: float, high: float) -> float:
+    """Return the distance of ``force`` to the subdifferential of slope·|h| + δ[low, high] at h."""
+    square = 0.0
+    for j in range(len(h)):
+        miss = pull_of(h[j], force[j], slope, low, high)
+        square += miss * miss
+    return np.sqrt(square)
+
+
+@compiled
+def pull_of(h: float, force: float, slope: float, low: float, high: float) -> float:
+    """Return what is left of the force on an entry when its penalty has pulled against it; 0 at rest."""
+    right = slope if h >= 0 else -slope
+    left = slope if h > 0 else -slope
+    if force > right:
+        return force - right if h < high else 0.0
+    if force < left:
+        return force - left if h > low else 0.0
+    return 0.0
+
+
+@compiled
+def sweep(
+    D: Array,
+    squares: Array,
+    h: Array,
+    ridge: float,
+    penalty: tuple[float, float, float],
+    outliers: tuple[float, float, float, float],
+    e: Array,
+    g: Array,
+) -> None:
+    """Minimise over one entry after another; F lies below a parabola of curvature ‖dⱼ‖² + ridge."""
+    slope, low, high = penalty
+    level, rest, least, most = outliers
+    for j in range(len(h)):
+        curvature = squares[j] + ridge
+        if not curvature > 0:
+            continue
+        atom, old = D[j], h[j]
+        at = old + (np.dot(g, atom) - ridge * old) / curvature
+        threshold = slope / curvature
+        new = min(max(at - min(max(at, -threshold), threshold), low), high)
+        if new == old:
+            continue
+        h[j] = new
+        for i in range(len(e)):
+            e[i] -= (new - old) * atom[i]
+            g[i] = best_fit(e[i], level, rest, least, most)
+
+
+@compiled
+def newton_step(
+    D: Array,
+    squares: Array,
+    h: Array,
+    ridge: float,
+    penalty: tuple[float, float, float],
+    outliers: tuple[float, float, float, float],
+    e: Array,
+    g: Array,
+    damping: float,
+) -> float:
+    """Take a Newton step on the free entries, projected and shortened; return the next damping.
+
+    Each free entry stays on its side of 0, if there is a kink, and within the bounds: where the step
+    would leave, it ends. Entries at an end are free if the force pulls them inwards, and so the
+    projected direction points downhill once it is short enough.
+    """
+    slope, low, high = penalty
+    k = len(h)
+    S, pull, side = np.empty(k, np.int64), np.empty(k), np.empty(k)
+    size = 0
+    for j in range(k):
+        if not squares[j] + ridge > 0:
+            continue
+        force = np.dot(g, D[j]) - ridge * h[j]
+        left = pull_of(h[j], force, slope, low, high)
+        kink = slope > 0 and h[j] == 0
+        if left == 0 and (kink or h[j] <= low or h[j] >= high):
+            continue
+        S[size], pull[size] = j, left
+        side[size] = 0.0 if slope == 0 else np.sign(h[j] if h[j] != 0 else left)
+        size += 1
+    if size == 0:
+        return damping
+    B, scale = hessian(D, squares, S[:size], ridge, outliers, e)
+    step, solved = np.empty(size), False
+    while not solved and damping <= MOST_DAMPING:
+        C, diagonal = B.copy(), np.empty(size)
+        for a in range(size):
+            C[a, a] += damping
+            step[a] = pull[a] * scale[a]
+        solved = solve(C, step, diagonal, size, 1e-16) < 0
+        if not solved:
+            damping *= 10
+    if not solved:
+        return MOST_DAMPING
+    w, move = np.empty(len(e)), np.empty(size)
+    part, downhill = 1.0, 0.0
+    for _ in range(MOST_HALVINGS):
+        downhill = 0.0
+        for a in range(size):
+            at, end = h[S[a]], h[S[a]] + part * step[a] * scale[a]
+            bottom = max(low, 0.0) if side[a] > 0 else low
+            top = min(high, 0.0) if side[a] < 0 else high
+            move[a] = min(max(end, bottom), top) - at
+            downhill += move[a] * pull[a]
+        if downhill > 0:
+            break
+        part /= 2
+    if not downhill > 0:
+        return min(10 * damping, MOST_DAMPING)
+    w[:] = 0
+    linear, curved = 0.0, 0.0
+    for a in range(size):
+        atom = D[S[a]]
+        for i in range(len(w)):
+            w[i] += move[a] * atom[i]
+        linear += ridge * h[S[a]] * move[a] + slope * side[a] * move[a]
+        curved += ridge * move[a] * move[a]
+    alpha = descent(e, w, downhill, linear, curved, outliers)
+    for a in range(size):
+        j = S[a]
+        at = h[j] + alpha * move[a]
+        if alpha == 1:  # to the ends exactly
+            bottom = max(low, 0.0) if side[a] > 0 else low
+            top = min(high, 0.0) if side[a] < 0 else high
+            at = min(max(h[j] + part * step[a] * scale[a], bottom), top)
+        h[j] = at
+    if alpha * part == 1:
+        return max(damping / 10, LEAST_DAMPING)
+    return damping if alpha * part > 0.25 else min(4 * damping, MOST_DAMPING)
+
+
+@compiled
+def hessian(
+    D: Array, squares: Array, S: Array, ridge: float, outliers: tuple[float, float, float, float], e: Array
+) -> tuple[Array, Array]:
+    """Return the Hessian of the smooth part on the entries S, in units in which atoms have length 1."""
+    level, rest, low, high = outliers
+    root, columns, count = np.empty(len(e)), np.empty(len(e), np.int64), 0
+    for i in range(len(e)):
+        r = (1 - rest) * (e[i] - min(max(e[i], -level), level))
+        weight = rest if abs(e[i]) > level and low < r < high else 1.0
+        if weight > 0:
+            root[count], columns[count] = np.sqrt(weight), i
+            count += 1
+    M, scale = np.empty((len(S), count)), np.empty(len(S))
+    for a in range(len(S)):
+        atom = D[S[a]]
+        scale[a] = 1 / np.sqrt(squares[S[a]] + ridge)
+        for c in range(count):
+            M[a, c] = atom[columns[c]] * root[c] * scale[a]
+    B = np.dot(M, M.T)
+    for a in range(len(S)):
+        B[a, a] += ridge * scale[a] * scale[a]
+    return B, scale
+
+
+@compiled
+def descent(
+    e: Array,
+    w: Array,
+    downhill: float,
+    linear: float,
+    curved: float,
+    outliers: tuple[float, float, float, float],
+) -> float:
+    """Return 0 ≤ α ≤ 1 up to which F falls along a direction, nearly as far as it does.
+
+    The slope at α is −g(e − αw)·w + linear + α · curved, −``downhill`` at 0; it grows with α.
+    """
+    level, rest, low, high = outliers
+    below, above, slope_below, slope_above = 0.0, 1.0, -downhill, 0.0
+    for trial in range(MOST_TRIALS):
+        a = 1.0
+        if trial > 0:
+            part = -slope_below / (slope_above - slope_below)
+            a = below + (above - below) * (min(max(part, 0.1), 0.9) if trial % 3 else 0.5)
+        slope = linear + a * curved
+        for i in range(len(e)):
+            slope -= best_fit(e[i] - a * w[i], level, rest, low, high) * w[i]
+        if slope <= 0:
+            below, slope_below = a, slope
+            if a == 1 or -slope <= 0.1 * downhill:
+                return a
+        else:
+            above, slope_above = a, slope
+    return below
+
+
+@compiled
+def minimise_in_ball(
+    x: Array,
+    D: Array,
+    squares: Array,
+    h: Array,
+    ridge: float,
+    penalty: tuple[float, float, float],
+    outliers: tuple[float, float, float, float],
+    allowed: float,
+    max_iter: int,
+) -> tuple[float, int]:
+    """Move h to a minimiser of F in the unit ball; return its error and how many steps it took.
+
+    The code is that of a ridge larger by the multiplier μ ≥ 0 of the ball. 1 − 1/‖h(μ)‖ falls with μ,
+    and is nearly a line: regula falsi finds its root.
+    """
+    error, spent = minimise(x, D, squares, h, ridge, penalty, outliers, allowed, max_iter)
+    length = np.sqrt(np.dot(h, h))
+    if length <= 1:
+        return error, spent
+    e, g, force = np.empty(len(x)), np.empty(len(x)), np.empty(len(h))
+    best = h / length
+    least = measure(x, D, best, ridge, penalty, outliers, True, 1.0, e, g, force)
+    low, high, above, below, last = 0.0, np.inf, 1 - 1 / length, 0.0, 0
+    mu = max(np.dot(force, best), allowed)
+    while least > allowed and spent < max_iter and high - low > 4e-16 * high:
+        steps = minimise(x, D, squares, h, ridge + mu, penalty, outliers, allowed / 8, max_iter - spent)[1]
+        spent += max(steps, 1)
+        length = np.sqrt(np.dot(h, h))
+        for onto in (True, False):
+            unit = h / length if onto and length > 0.5 else h / max(length, 1.0)
+            miss = measure(x, D, unit, ridge, penalty, outliers, True, 1.0, e, g, force)
+            if miss < least:
+                least = miss
+                best[:] = unit
+        if length > 1:
+            low, above = mu, 1 - 1 / length
+            below, last = below / 2 if last > 0 else below, 1
+        else:
+            high, below = mu, 1 - 1 / length if length > 0 else -np.inf
+            above, last = above / 2 if last < 0 else above, -1
+        if high == np.inf:
+            mu *= 4
+        elif below > -1e3:
+            mu = low + (high - low) * above / (above - below)
+        else:
+            mu = low + (high - low) / 16
+    h[:] = best
+    return least, spent

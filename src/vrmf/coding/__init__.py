@@ -78,23 +78,24 @@ class Coder:
         start: Array | None = None,
     ) -> Codes:
         """Return the codes of the rows of ``X``, from the codes ``start`` if given."""
-        tol, momentum = self.reachable_tol(X.dtype), self.method != "bsum"
-        fast = self._fast_method(atoms, code, outliers) if self.method == "auto" else None
-        if fast is None:
+        tol = self.reachable_tol(X.dtype)
+        if self.method != "auto":
+            momentum = self.method == "gradient"
             return proximal_gradient_codes(
                 *(X, atoms, code, outliers), tol=tol, max_iter=self.max_iter, start=start, momentum=momentum
             )
-        codes = fast(X, tol=tol, max_iter=min(self.max_iter, MOST_FAST_ITERATIONS), start=start)
+        first = min(self.max_iter, MOST_FAST_ITERATIONS)
+        codes = self._fast_method(atoms, code, outliers)(X, tol=tol, max_iter=first, start=start)
         newton = NewtonCoder.of(code, outliers)
         if newton is not None:
             newton.finish(codes, X, atoms, tol, self.max_iter)
             return codes
         hard = np.flatnonzero(~codes.finished)
-        if len(hard) and self.max_iter > MOST_FAST_ITERATIONS:
+        if len(hard) and self.max_iter > first:
             rest = proximal_gradient_codes(
                 *(X[hard], atoms, code, outliers),
                 tol=tol,
-                max_iter=self.max_iter - MOST_FAST_ITERATIONS,
+                max_iter=self.max_iter - first,
                 start=codes.H[hard],
             )
             codes.replace_where_better(hard, rest)
@@ -102,8 +103,8 @@ class Coder:
 
     def _fast_method(
         self, atoms: Atoms, code: AbstractRowTerm, outliers: AbstractRowTerm
-    ) -> Callable[..., Codes] | None:
-        """Return the method for the types of the terms: a function of the rows, or None."""
+    ) -> Callable[..., Codes]:
+        """Return the fastest method for the types of the terms, a function of the rows."""
         if isinstance(outliers, Absent):
             if isinstance(code, Ridge | Free):
                 return functools.partial(ridge_codes, atoms=atoms, weight=ridge_of(code))
@@ -113,7 +114,7 @@ class Coder:
             return functools.partial(conjugate_codes, atoms=atoms, half=half, outliers=outliers)
         if half is not None:
             return functools.partial(alternating_codes, atoms=atoms, half=half, outliers=outliers)
-        return None
+        return functools.partial(proximal_gradient_codes, atoms=atoms, code=code, outliers=outliers)
 
     def reachable_tol(self, dtype: np.dtype[Any]) -> float:
         """Return ``tol``, raised to the level of rounding in the given precision."""

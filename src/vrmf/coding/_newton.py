@@ -5,8 +5,10 @@ env is the Moreau envelope of the outlier penalty of one entry (½e² without ou
 piecewise quadratic. A sweep minimises over one entry after another a quadratic function that lies above
 F and touches it; from any start, such sweeps converge linearly on convex piecewise quadratic functions,
 also where the solution is not unique [1]_. How fast depends on the dictionary, so each sweep is followed
-by a Newton step on the free entries [2]_: projected, and as long as F falls along it. It can only lower
-F, and near a solution it is nearly exact.
+by a Newton step on the free entries [2]_: projected, and as long as F falls along it. Where little of
+that step is of use, Newton steps on the face come next, of the entries that are at no end or kink,
+until F is least there; each that does not get there brings an entry to an end. All steps lower F, so no
+face is visited twice, and the last one holds a solution.
 
 References
 ----------
@@ -28,6 +30,12 @@ from vrmf.terms.base import Array
 #: Damping of Newton steps, relative to the squared norms of the atoms: at first, at least, at most.
 FIRST_DAMPING, LEAST_DAMPING, MOST_DAMPING = 1e-6, 1e-14, 1.0
 
+#: Steps after a code is good enough to know its norm.
+POLISH = 8
+
+#: An entry that is this part of a step short of an end has arrived.
+SNAP = 1e-12
+
 #: Trial steps of a line search, and halvings of a direction that points uphill once it is projected.
 MOST_TRIALS, MOST_HALVINGS = 40, 30
 
@@ -42,6 +50,7 @@ def newton_rows(
     outliers: tuple[float, float, float, float],
     in_ball: bool,
     allowed: Array,
+    roundings: float,
     max_iter: int,
     error: Array,
     iterations: Array,
@@ -49,7 +58,7 @@ def newton_rows(
     """Move each row of ``H`` to an ``error`` of at most ``allowed``, or as near as ``max_iter`` steps lead.
 
     ``penalty`` is (slope, low, high), ``outliers`` (level, rest, low, high) as in ``best_fit``. All
-    arrays are in double precision.
+    arrays are in double precision. A code whose error is below ``roundings`` · Σⱼ|hⱼ|·‖dⱼ‖ is also left.
     """
     squares = np.empty(len(D))
     for j in range(len(D)):
@@ -61,11 +70,11 @@ def newton_rows(
                 h[j] = min(max(0.0, penalty[1]), penalty[2])
         if in_ball:
             error[row], iterations[row] = minimise_in_ball(
-                x, D, squares, h, ridge, penalty, outliers, allowed[row], max_iter
+                x, D, squares, h, ridge, penalty, outliers, allowed[row], roundings, max_iter
             )
         else:
             error[row], iterations[row] = minimise(
-                x, D, squares, h, ridge, penalty, outliers, allowed[row], max_iter
+                x, D, squares, h, ridge, penalty, outliers, allowed[row], roundings, max_iter
             )
 
 
@@ -80,11 +89,19 @@ def measure_rows(
     in_ball: bool,
     sphere: float,
     error: Array,
+    size: Array,
 ) -> None:
-    """Write the error of each row of ``H``; codes longer than ``sphere`` are at the end of the ball."""
+    """Write the error of each row of ``H``; codes longer than ``sphere`` are at the end of the ball.
+
+    ``size`` becomes the norm of those entries of the row whose rounding matters: no outliers.
+    """
     e, g, force = np.empty(X.shape[1]), np.empty(X.shape[1]), np.empty(len(D))
     for row in range(len(X)):
         error[row] = measure(X[row], D, H[row], ridge, penalty, outliers, in_ball, sphere, e, g, force)
+        square = 0.0
+        for i in range(len(e)):
+            square += slope_of_fit(e[i], outliers) * X[row, i] ** 2
+        size[row] = np.sqrt(square)
 
 
 @compiled
@@ -130,23 +147,32 @@ def minimise(
     penalty: tuple[float, float, float],
     outliers: tuple[float, float, float, float],
     allowed: float,
+    roundings: float,
     max_iter: int,
 ) -> tuple[float, int]:
     """Move h to a minimiser of F; return its error and how many steps it took."""
     e, g, force = np.empty(len(x)), np.empty(len(x)), np.empty(len(h))
     for j in range(len(h)):
         h[j] = min(max(h[j], penalty[1]), penalty[2])
-    best, least, damping = h.copy(), np.inf, FIRST_DAMPING
+    best, least, damping, faces = h.copy(), np.inf, FIRST_DAMPING, 0
     for iteration in range(max_iter + 1):
         miss = measure(x, D, h, ridge, penalty, outliers, False, 1.0, e, g, force)
         if miss < least:
             least = miss
             best[:] = h
-        if least <= allowed or iteration == max_iter:
+        rounding = 0.0
+        for j in range(len(h)):
+            rounding += roundings * abs(h[j]) * np.sqrt(squares[j])
+        if miss <= max(allowed, rounding) or iteration == max_iter:
             break
-        sweep(D, squares, h, ridge, penalty, outliers, e, g)
-        fit(x, D, h, outliers, e, g)
-        damping = newton_step(D, squares, h, ridge, penalty, outliers, e, g, damping)
+        if faces == 0:
+            sweep(D, squares, h, ridge, penalty, outliers, e, g)
+            fit(x, D, h, outliers, e, g)
+            damping, taken = newton_step(D, squares, h, ridge, penalty, outliers, e, g, damping, False)
+            faces = 2 * len(h) if taken < 0.1 else 0
+        else:
+            taken = newton_step(D, squares, h, ridge, penalty, outliers, e, g, LEAST_DAMPING, True)[1]
+            faces = faces - 1 if taken < 1 else 0
     h[:] = best
     return least, iteration
 
@@ -230,77 +256,126 @@ def newton_step(
     e: Array,
     g: Array,
     damping: float,
-) -> float:
-    """Take a Newton step on the free entries, projected and shortened; return the next damping.
+    on_face: bool,
+) -> tuple[float, float]:
+    """Take a Newton step on the free entries; return the next damping, and the part of the step it was.
 
-    Each free entry stays on its side of 0, if there is a kink, and within the bounds: where the step
-    would leave, it ends. Entries at an end are free if the force pulls them inwards, and so the
-    projected direction points downhill once it is short enough.
+    Each free entry stays on its side of 0, if there is a kink, and within the bounds. The step is
+    projected: an entry that would leave stops at the end. A step *on the face* of the entries that are
+    at no end or kink stops where the first of them arrives at one.
     """
-    slope, low, high = penalty
     k = len(h)
     S, pull, side = np.empty(k, np.int64), np.empty(k), np.empty(k)
-    size = 0
-    for j in range(k):
-        if not squares[j] + ridge > 0:
-            continue
-        force = np.dot(g, D[j]) - ridge * h[j]
-        left = pull_of(h[j], force, slope, low, high)
-        kink = slope > 0 and h[j] == 0
-        if left == 0 and (kink or h[j] <= low or h[j] >= high):
-            continue
-        S[size], pull[size] = j, left
-        side[size] = 0.0 if slope == 0 else np.sign(h[j] if h[j] != 0 else left)
-        size += 1
+    size = free_entries(D, squares, h, ridge, penalty, g, on_face, S, pull, side)
     if size == 0:
-        return damping
+        return damping, 1.0
     B, scale = hessian(D, squares, S[:size], ridge, outliers, e)
-    step, solved = np.empty(size), False
-    while not solved and damping <= MOST_DAMPING:
-        C, diagonal = B.copy(), np.empty(size)
-        for a in range(size):
-            C[a, a] += damping
-            step[a] = pull[a] * scale[a]
-        solved = solve(C, step, diagonal, size, 1e-16) < 0
-        if not solved:
-            damping *= 10
-    if not solved:
-        return MOST_DAMPING
-    w, move = np.empty(len(e)), np.empty(size)
-    part, downhill = 1.0, 0.0
-    for _ in range(MOST_HALVINGS):
+    step, move = np.empty(size), np.empty(size)
+    damping = damped_solve(B, pull, scale, step, damping)
+    part = room(h, penalty, S[:size], side, step) if on_face else 1.0
+    downhill = 0.0
+    for _ in range(1 if on_face else MOST_HALVINGS):
         downhill = 0.0
         for a in range(size):
-            at, end = h[S[a]], h[S[a]] + part * step[a] * scale[a]
-            bottom = max(low, 0.0) if side[a] > 0 else low
-            top = min(high, 0.0) if side[a] < 0 else high
-            move[a] = min(max(end, bottom), top) - at
+            low, high = ends(penalty, side[a])
+            move[a] = min(max(h[S[a]] + part * step[a], low), high) - h[S[a]]
             downhill += move[a] * pull[a]
         if downhill > 0:
             break
         part /= 2
     if not downhill > 0:
-        return min(10 * damping, MOST_DAMPING)
-    w[:] = 0
-    linear, curved = 0.0, 0.0
+        return min(10 * damping, MOST_DAMPING), 1.0 if on_face else 0.0
+    w, linear, curved = np.zeros(len(e)), 0.0, 0.0
     for a in range(size):
         atom = D[S[a]]
         for i in range(len(w)):
             w[i] += move[a] * atom[i]
-        linear += ridge * h[S[a]] * move[a] + slope * side[a] * move[a]
+        linear += (ridge * h[S[a]] + penalty[0] * side[a]) * move[a]
         curved += ridge * move[a] * move[a]
     alpha = descent(e, w, downhill, linear, curved, outliers)
     for a in range(size):
-        j = S[a]
-        at = h[j] + alpha * move[a]
-        if alpha == 1:  # to the ends exactly
-            bottom = max(low, 0.0) if side[a] > 0 else low
-            top = min(high, 0.0) if side[a] < 0 else high
-            at = min(max(h[j] + part * step[a] * scale[a], bottom), top)
-        h[j] = at
-    if alpha * part == 1:
-        return max(damping / 10, LEAST_DAMPING)
-    return damping if alpha * part > 0.25 else min(4 * damping, MOST_DAMPING)
+        low, high = ends(penalty, side[a])
+        at, far = h[S[a]], (1 + SNAP) * part * step[a]
+        if alpha == 1 and not low < at + far < high:
+            h[S[a]] = low if step[a] < 0 else high
+        else:
+            h[S[a]] = at + alpha * move[a]
+    taken = alpha * part
+    if taken == 1:
+        return max(damping / 10, LEAST_DAMPING), taken
+    return (damping if on_face or taken > 0.25 else min(4 * damping, MOST_DAMPING)), taken
+
+
+@compiled
+def free_entries(
+    D: Array,
+    squares: Array,
+    h: Array,
+    ridge: float,
+    penalty: tuple[float, float, float],
+    g: Array,
+    on_face: bool,
+    S: Array,
+    pull: Array,
+    side: Array,
+) -> int:
+    """Write the entries that are not at rest at a kink or an end, what pulls at them, and their sides.
+
+    On the face, those that are at no kink or end at all. The side is that of 0 on which an entry stays, 0
+    if there is no kink.
+    """
+    slope, low, high = penalty
+    size = 0
+    for j in range(len(h)):
+        if not squares[j] + ridge > 0:
+            continue
+        left = pull_of(h[j], np.dot(g, D[j]) - ridge * h[j], slope, low, high)
+        kink = slope > 0 and h[j] == 0
+        if (left == 0 or on_face) and (kink or h[j] <= low or h[j] >= high):
+            continue
+        S[size], pull[size] = j, left
+        side[size] = 0.0 if slope == 0 else np.sign(h[j] if h[j] != 0 else left)
+        size += 1
+    return size
+
+
+@compiled
+def ends(penalty: tuple[float, float, float], side: float) -> tuple[float, float]:
+    """Return between which ends an entry stays on its side."""
+    low = max(penalty[1], 0.0) if side > 0 else penalty[1]
+    high = min(penalty[2], 0.0) if side < 0 else penalty[2]
+    return low, high
+
+
+@compiled
+def damped_solve(B: Array, pull: Array, scale: Array, step: Array, damping: float) -> float:
+    """Write the step (B + damping)⁻¹ pull, in units of the entries; return the damping that it took."""
+    size = len(B)
+    diagonal, failed = np.empty(size), True
+    while failed:
+        C = B.copy()
+        for a in range(size):
+            C[a, a] += damping
+            step[a] = pull[a] * scale[a]
+        failed = solve(C, step, diagonal, size, 1e-16) > 0
+        if failed:
+            damping *= 10
+    for a in range(size):
+        step[a] *= scale[a]
+    return damping
+
+
+@compiled
+def room(h: Array, penalty: tuple[float, float, float], S: Array, side: Array, step: Array) -> float:
+    """Return the part of the step, at most 1, at which the first entry arrives at an end."""
+    part = 1.0
+    for a in range(len(S)):
+        low, high = ends(penalty, side[a])
+        if step[a] > 0:
+            part = min(part, (high - h[S[a]]) / step[a])
+        elif step[a] < 0:
+            part = min(part, (low - h[S[a]]) / step[a])
+    return part
 
 
 @compiled
@@ -308,11 +383,9 @@ def hessian(
     D: Array, squares: Array, S: Array, ridge: float, outliers: tuple[float, float, float, float], e: Array
 ) -> tuple[Array, Array]:
     """Return the Hessian of the smooth part on the entries S, in units in which atoms have length 1."""
-    level, rest, low, high = outliers
     root, columns, count = np.empty(len(e)), np.empty(len(e), np.int64), 0
     for i in range(len(e)):
-        r = (1 - rest) * (e[i] - min(max(e[i], -level), level))
-        weight = rest if abs(e[i]) > level and low < r < high else 1.0
+        weight = slope_of_fit(e[i], outliers)
         if weight > 0:
             root[count], columns[count] = np.sqrt(weight), i
             count += 1
@@ -326,6 +399,14 @@ def hessian(
     for a in range(len(S)):
         B[a, a] += ridge * scale[a] * scale[a]
     return B, scale
+
+
+@compiled
+def slope_of_fit(e: float, outliers: tuple[float, float, float, float]) -> float:
+    """Return the derivative of ``best_fit`` at e: 1 where the outlier stands still."""
+    level, rest, low, high = outliers
+    r = (1 - rest) * (e - min(max(e, -level), level))
+    return rest if abs(e) > level and low < r < high else 1.0
 
 
 @compiled
@@ -370,6 +451,7 @@ def minimise_in_ball(
     penalty: tuple[float, float, float],
     outliers: tuple[float, float, float, float],
     allowed: float,
+    roundings: float,
     max_iter: int,
 ) -> tuple[float, int]:
     """Move h to a minimiser of F in the unit ball; return its error and how many steps it took.
@@ -377,7 +459,7 @@ def minimise_in_ball(
     The code is that of a ridge larger by the multiplier μ ≥ 0 of the ball. 1 − 1/‖h(μ)‖ falls with μ,
     and is nearly a line: regula falsi finds its root.
     """
-    error, spent = minimise(x, D, squares, h, ridge, penalty, outliers, allowed, max_iter)
+    error, spent = minimise(x, D, squares, h, ridge, penalty, outliers, allowed, roundings, max_iter)
     length = np.sqrt(np.dot(h, h))
     if length <= 1:
         return error, spent
@@ -386,9 +468,12 @@ def minimise_in_ball(
     least = measure(x, D, best, ridge, penalty, outliers, True, 1.0, e, g, force)
     low, high, above, below, last = 0.0, np.inf, 1 - 1 / length, 0.0, 0
     mu = max(np.dot(force, best), allowed)
-    while least > allowed and spent < max_iter and high - low > 4e-16 * high:
-        steps = minimise(x, D, squares, h, ridge + mu, penalty, outliers, allowed / 8, max_iter - spent)[1]
-        spent += max(steps, 1)
+    while least > allowed and spent < max_iter and low < high * (1 - 4e-16):
+        terms = (ridge + mu, penalty, outliers)
+        spent += minimise(x, D, squares, h, *terms, allowed / 8, roundings, max_iter - spent)[1]
+        # The norm is known to allowed / curvature only: some more steps make it as good as rounding allows.
+        spent += minimise(x, D, squares, h, *terms, 0.0, roundings / 8, min(POLISH, max_iter - spent))[1]
+        spent += 1
         length = np.sqrt(np.dot(h, h))
         for onto in (True, False):
             unit = h / length if onto and length > 0.5 else h / max(length, 1.0)

@@ -86,7 +86,8 @@ def pivot(
             move[j] = zero
             r[j] = residual[row, j]
             u[j] = full_step[row, j]
-        for attempt in range(1, max_rounds + 1):
+        attempt = 1
+        while attempt <= max_rounds:
             n_pinned, n_free = 0, 0
             for j in range(k):
                 F[n_pinned] = j
@@ -99,7 +100,7 @@ def pivot(
                     for c in range(a, n_pinned):
                         B[a, c] = line[F[c]]
                     b[a] = u[F[a]] - move[F[a]]
-                if solve(B, b, diagonal, n_pinned, tiny) >= 0:
+                if solve(B, b, diagonal, n_pinned, tiny) > 0:
                     break
                 for j in range(k):
                     new[j] = u[j]
@@ -127,20 +128,25 @@ def pivot(
                             new[j] -= x * line[j]
                         for c in range(n_free):
                             b[c] -= x * line[S[c]]
-                dependent = solve(B, b, diagonal, n_free, tiny)
-                if dependent >= 0:  # an entry that others can replace stays where it is
-                    j = S[dependent]
-                    if not least[j] <= h[j] <= most[j]:
+                if solve(B, b, diagonal, n_free, tiny) > 0:
+                    # Entries that others can replace stay where they are, and the round begins again.
+                    stuck = False
+                    for a in range(n_free):
+                        if diagonal[a] >= zero:
+                            continue
+                        j = S[a]
+                        stuck |= not least[j] <= h[j] <= most[j]
+                        pinned[j] = True
+                        place[j] = h[j]
+                        if by_inverse:
+                            line = inverse[j]
+                            for c in range(k):
+                                u[c] -= r[j] * line[c]
+                        at = w[j] - r[j]
+                        least[j], most[j] = at - 5 * slack[row], at + 5 * slack[row]
+                        r[j] = zero
+                    if stuck:
                         break
-                    pinned[j] = True
-                    place[j] = h[j]
-                    if by_inverse:
-                        line = inverse[j]
-                        for c in range(k):
-                            u[c] -= r[j] * line[c]
-                    at = w[j] - r[j]
-                    least[j], most[j] = at - 5 * slack[row], at + 5 * slack[row]
-                    r[j] = zero
                     continue
                 for a in range(n_free):
                     line, x = A[S[a]], b[a]
@@ -178,6 +184,7 @@ def pivot(
                     line = inverse[j]
                     for c in range(k):
                         u[c] += change * line[c]
+            attempt += 1
 
 
 @compiled
@@ -209,9 +216,11 @@ def solve(B: Array, b: Array, diagonal: Array, size: int, tiny: float) -> int:
     """Solve B x = b in place for the leading ``size`` rows of a positive definite B.
 
     Only the upper triangle is read, and overwritten by the Cholesky factor. Rows are eliminated four
-    at a time, and slices begin at the diagonal, so that the inner loops run on vector units. Returns
-    −1, or the index of a row that depends on those before it.
+    at a time, and slices begin at the diagonal, so that the inner loops run on vector units. A row that
+    depends on those before it is left out: its x is 0, and its entry of ``diagonal`` becomes −1. Returns
+    how many there are.
     """
+    dependent = 0
     for i in range(size):
         diagonal[i] = B[i, i]
     start = 0
@@ -226,7 +235,10 @@ def solve(B: Array, b: Array, diagonal: Array, size: int, tiny: float) -> int:
                     row[j] -= f * above[j]
                 b[i] -= f * b[p]
             if not row[0] > tiny * diagonal[i]:
-                return i
+                dependent += 1
+                diagonal[i] = -1
+                row[:] = 0
+                continue
             shrink = 1 / np.sqrt(row[0])
             for j in range(len(row)):
                 row[j] *= shrink
@@ -245,5 +257,5 @@ def solve(B: Array, b: Array, diagonal: Array, size: int, tiny: float) -> int:
         s = known[0]
         for j in range(1, len(row)):
             s -= row[j] * known[j]
-        b[i] = s / row[0]
-    return -1
+        b[i] = s / row[0] if diagonal[i] >= 0 else b[i] * 0
+    return dependent

@@ -40,6 +40,8 @@ def conjugate_codes(
     spent = _approach(X, half, side, P, max_iter - 1)
     ledger = Ledger(P, scale, max_iter)
     E, W = X - P @ half.D, np.empty_like(X)
+    # What the moves of E add up to: roundings of what it was at first.
+    drift = rounding / half.norm * np.sqrt(row_squares(E))
     direction, G, old = np.zeros_like(P), np.zeros_like(P), np.full(n, np.inf, dtype)
     alpha, miss, ridge = np.ones(n, dtype), np.empty(n, dtype), dtype.type(half.ridge)
     for iteration in range(spent + 1, max_iter + 1):
@@ -53,6 +55,7 @@ def conjugate_codes(
         if going is not None:
             P, direction, G, E = P[going], direction[going], G[going], E[going]
             old, alpha, miss, W = old[going], alpha[going], miss[going], W[: len(ledger.alive)]
+    ledger.finished &= drift <= 0.5 * allowed
     return ledger.codes(half.leave(ledger.H))
 
 

@@ -24,13 +24,16 @@ from vrmf.terms.penalties import L1, Free, Ridge
 from vrmf.terms.sets import Absent, Box, NonNegative, UnitBall
 from vrmf.terms.sums import parts_of
 
-#: Roundings of each product hⱼ·dⱼ by which x − hD may be off when a code is as good as rounding allows.
-ROUNDINGS = 4.0
+#: Roundings of x, or of the products of entries and atoms, by which x − hD may be off.
+ROUNDINGS = 8.0
 
 
 @dataclass(frozen=True)
 class NewtonCoder:
-    """Entrywise terms: φ(h) = slope·|h| + (ridge/2) h² in an interval, also in the unit ball; ϕ the same or absent."""
+    """Newton steps for φ and ϕ of the form slope·|h| + (ridge/2)h², low ≤ h ≤ high, for each entry.
+
+    φ may include the unit ball, and ϕ be absent.
+    """
 
     code: EntrywiseForm
     in_ball: bool
@@ -39,9 +42,8 @@ class NewtonCoder:
     @classmethod
     def of(cls, code: AbstractRowTerm, outliers: AbstractRowTerm) -> NewtonCoder | None:
         """Return the method for these terms, or None if there is none for their types."""
-        if not all(
-            isinstance(part, L1 | Ridge | Free | Box | NonNegative | UnitBall) for part in parts_of(code)
-        ):
+        known = L1 | Ridge | Free | Box | NonNegative | UnitBall
+        if not all(isinstance(part, known) for part in parts_of(code)):
             return None
         in_ball = any(isinstance(part, UnitBall) for part in parts_of(code))
         if isinstance(outliers, Absent):
@@ -55,41 +57,61 @@ class NewtonCoder:
     def finish(self, codes: Codes, X: Array, atoms: Atoms, tol: float, max_iter: int) -> None:
         """Measure doubtful codes again, and move those that are not good enough, in place."""
         assert codes.scale is not None
-        unit = 2 * float(np.finfo(X.dtype).eps) * atoms.norm**2
-        doubt = codes.error + unit * np.sqrt(row_squares(codes.H)) / codes.scale
-        rows = np.flatnonzero(~((doubt <= tol) & codes.finished))
+        rounding = 2 * float(np.finfo(X.dtype).eps) * atoms.norm**2 * np.sqrt(row_squares(codes.H))
+        sure = codes.finished & (codes.error * codes.scale + rounding <= tol * codes.scale)
+        rows = np.flatnonzero(~sure)
         if not len(rows):
             return
         x, D = _double(X[rows]), atoms.once("double", lambda: _double(atoms.D))
-        self._measure(codes, rows, x, D, tol)
+        terms = self._terms(X.dtype)
+        size = self._measure(codes, rows, x, D, terms)
+        self._judge(codes, rows, size, D, tol)
         left = ~codes.finished[rows]
         rows, x = rows[left], x[left]
         budget = max_iter - int(np.max(codes.iterations[rows], initial=0))
-        if len(rows) and budget > 0:
-            H, error, steps = _double(codes.H[rows]), np.empty(len(rows)), np.empty(len(rows), np.int64)
-            newton_rows(x, D, H, *self._terms, tol * codes.scale[rows], budget, error, steps)
-            codes.H[rows] = H
-            codes.iterations[rows] += steps
-            self._measure(codes, rows, x, D, tol)
+        if not len(rows) or budget <= 0:
+            return
+        before, H = self._products(codes.H[rows], D), _double(codes.H[rows])
+        # A code whose own rounding is too large is no place to start from.
+        far = ~(ROUNDINGS * _eps(X) * np.linalg.norm(D, 2) * before <= tol * codes.scale[rows] / 2)
+        H[far] = 0
+        error, steps = np.empty(len(rows)), np.empty(len(rows), np.int64)
+        roundings = ROUNDINGS * float(np.finfo(np.float64).eps) * np.linalg.norm(D, 2)
+        newton_rows(x, D, H, *terms, tol * codes.scale[rows], roundings, budget, error, steps)
+        codes.H[rows] = H
+        codes.iterations[rows] += steps
+        size = self._measure(codes, rows, x, D, terms)
+        self._judge(codes, rows, np.maximum(size, self._products(codes.H[rows], D)), D, tol)
 
-    @property
-    def _terms(self) -> tuple[Any, ...]:
-        return (
-            self.code.ridge,
-            (self.code.slope, self.code.low, self.code.high),
-            self.outliers,
-            self.in_ball,
+    def _terms(self, dtype: np.dtype[Any]) -> tuple[Any, ...]:
+        """Return what kernels take: the numbers of the terms, the ends of codes in their precision."""
+        ends = float(dtype.type(self.code.low)), float(dtype.type(self.code.high))
+        return self.code.ridge, (self.code.slope, *ends), self.outliers, self.in_ball
+
+    def _measure(self, codes: Codes, rows: Array, x: Array, D: Array, terms: tuple[Any, ...]) -> Array:
+        """Write the errors of some codes; return the sizes of rows whose rounding matters."""
+        error, size = np.empty(len(rows)), np.empty(len(rows))
+        measure_rows(x, D, _double(codes.H[rows]), *terms, 1 - 4 * _eps(codes.H), error, size)
+        assert codes.scale is not None
+        codes.error[rows] = error / codes.scale[rows]
+        return size
+
+    def _judge(self, codes: Codes, rows: Array, size: Array, D: Array, tol: float) -> None:
+        """Write which codes are finished: to the tolerance, or to roundings of the given size."""
+        assert codes.scale is not None
+        rounding = ROUNDINGS * _eps(codes.H) * np.linalg.norm(D, 2) * size
+        codes.finished[rows] = codes.error[rows] * codes.scale[rows] <= np.maximum(
+            tol * codes.scale[rows], rounding
         )
 
-    def _measure(self, codes: Codes, rows: Array, x: Array, D: Array, tol: float) -> None:
-        """Write the errors of some codes, in double precision, and whether they are finished."""
-        assert codes.scale is not None
-        eps, H, error = float(np.finfo(codes.H.dtype).eps), _double(codes.H[rows]), np.empty(len(rows))
-        measure_rows(x, D, H, *self._terms, 1 - 4 * eps, error)
-        rounding = ROUNDINGS * eps * np.linalg.norm(D, 2) * (np.abs(H) @ np.sqrt(row_squares(D)))
-        codes.error[rows] = error / codes.scale[rows]
-        codes.finished[rows] = (error <= tol * codes.scale[rows]) | (error <= rounding)
+    def _products(self, H: Array, D: Array) -> Array:
+        """Return Σⱼ |hⱼ|·‖dⱼ‖, the size of what is added up in hD."""
+        return np.abs(_double(H)) @ np.sqrt(row_squares(D))
 
 
 def _double(Z: Array) -> Array:
     return np.ascontiguousarray(Z, np.float64)
+
+
+def _eps(Z: Array) -> float:
+    return float(np.finfo(Z.dtype).eps)

@@ -27,7 +27,7 @@ from vrmf.coding.closed_form import ridge_codes
 from vrmf.coding.conjugate import conjugate_codes
 from vrmf.coding.forms import acts_on_entries
 from vrmf.coding.gradient import proximal_gradient_codes
-from vrmf.coding.halves import RadialHalf, half_of
+from vrmf.coding.halves import EntrywiseHalf, RadialHalf, half_of
 from vrmf.coding.newton import NewtonCoder
 from vrmf.coding.splitting import plain_codes
 from vrmf.terms.base import AbstractRowTerm, Array
@@ -41,6 +41,9 @@ METHODS = ("auto", "gradient", "bsum")
 
 #: Rows that take a fast method more iterations than this are left to one that is sure to converge.
 MOST_FAST_ITERATIONS = 500
+
+#: The same for alternation whose steps are themselves iterations.
+MOST_ALTERNATIONS = 30
 
 
 @dataclass(frozen=True)
@@ -84,9 +87,9 @@ class Coder:
             return proximal_gradient_codes(
                 *(X, atoms, code, outliers), tol=tol, max_iter=self.max_iter, start=start, momentum=momentum
             )
-        first = min(self.max_iter, MOST_FAST_ITERATIONS)
-        codes = self._fast_method(atoms, code, outliers)(X, tol=tol, max_iter=first, start=start)
-        newton = NewtonCoder.of(code, outliers)
+        first, newton = min(self.max_iter, MOST_FAST_ITERATIONS), NewtonCoder.of(code, outliers)
+        fast = self._fast_method(atoms, code, outliers, newton)
+        codes = fast(X, tol=tol, max_iter=first, start=start)
         if newton is not None:
             newton.finish(codes, X, atoms, tol, self.max_iter)
             return codes
@@ -102,7 +105,7 @@ class Coder:
         return codes
 
     def _fast_method(
-        self, atoms: Atoms, code: AbstractRowTerm, outliers: AbstractRowTerm
+        self, atoms: Atoms, code: AbstractRowTerm, outliers: AbstractRowTerm, newton: NewtonCoder | None
     ) -> Callable[..., Codes]:
         """Return the fastest method for the types of the terms, a function of the rows."""
         if isinstance(outliers, Absent):
@@ -112,6 +115,12 @@ class Coder:
         half = half_of(code, atoms)
         if isinstance(half, RadialHalf) and not half.in_ball and acts_on_entries(outliers):
             return functools.partial(conjugate_codes, atoms=atoms, half=half, outliers=outliers)
+        if isinstance(half, EntrywiseHalf) and newton is not None:
+            if half.system.inverse is None:
+                return functools.partial(newton.begin, atoms=atoms, outliers=outliers)
+            return functools.partial(
+                alternating_codes, atoms=atoms, half=half, outliers=outliers, most=MOST_ALTERNATIONS
+            )
         if half is not None:
             return functools.partial(alternating_codes, atoms=atoms, half=half, outliers=outliers)
         return functools.partial(proximal_gradient_codes, atoms=atoms, code=code, outliers=outliers)

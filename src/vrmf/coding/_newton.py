@@ -494,4 +494,4 @@ def minimise_in_ball(
         else:
             mu = low + (high - low) / 16
     h[:] = best
-    return least, spent
+    return least, min(spent, max_iter)

@@ -35,13 +35,14 @@ def alternating_codes(
     tol: float,
     max_iter: int,
     start: Array | None = None,
+    most: int | None = None,
 ) -> Codes:
     """Minimise ½‖x − hD − r‖² + φ(h) + ϕ(r) for each row of ``X``, to the relative error ``tol``.
 
     With Δ = (y − p)D, what p lacks for optimality is (Δ − the change of e − r from y to p) Dᵀ. The
     prox is firmly nonexpansive, so ‖Δ‖·‖D‖₂ bounds the distance of 0 to the subdifferential at p.
     """
-    n, dtype = len(X), X.dtype
+    n, dtype, max_iter = len(X), X.dtype, min(max_iter, most or max_iter)
     side = OutlierSide(outliers, X, cold=start is None and max_iter > 1)
     scale = error_scale(atoms, side.envelope(X))
     allowed = tol * scale

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from vrmf.coding._newton import measure_rows, newton_rows
-from vrmf.coding.base import Atoms, Codes
+from vrmf.coding.base import Atoms, Codes, error_scale
 from vrmf.coding.forms import EntrywiseForm, entrywise_form, form_of
 from vrmf.rows import row_squares
 from vrmf.terms.base import AbstractRowTerm, Array
@@ -26,6 +26,9 @@ from vrmf.terms.sums import parts_of
 
 #: Roundings of x, or of the products of entries and atoms, by which x − hD may be off.
 ROUNDINGS = 8.0
+
+#: Products of entries and atoms that exceed the row by more than this factor are larger than they need be.
+MODEST = 32.0
 
 
 @dataclass(frozen=True)
@@ -54,18 +57,35 @@ class NewtonCoder:
         rest = noise.ridge / (1 + noise.ridge)
         return cls(entrywise_form(code), in_ball, (noise.slope, rest, noise.low, noise.high))
 
+    def begin(
+        self,
+        X: Array,
+        atoms: Atoms,
+        outliers: AbstractRowTerm,
+        *,
+        tol: float,
+        max_iter: int,
+        start: Array | None,
+    ) -> Codes:
+        """Return codes that are all unfinished, where no fast method is of use: ``start``, or zeros."""
+        n, scale = len(X), error_scale(atoms, outliers.envelope_gradient(X))
+        H = np.zeros((n, len(atoms.D)), X.dtype) if start is None else start.astype(X.dtype)
+        return Codes(H, np.full(n, np.inf), np.zeros(n, np.int64), np.zeros(n, bool), scale)
+
     def finish(self, codes: Codes, X: Array, atoms: Atoms, tol: float, max_iter: int) -> None:
         """Measure doubtful codes again, and move those that are not good enough, in place."""
         assert codes.scale is not None
-        rounding = 2 * float(np.finfo(X.dtype).eps) * atoms.norm**2 * np.sqrt(row_squares(codes.H))
-        sure = codes.finished & (codes.error * codes.scale + rounding <= tol * codes.scale)
+        rounding = _eps(X) * atoms.norm**2 * np.sqrt(row_squares(codes.H))
+        sure = codes.finished & (codes.error <= tol) & (rounding <= 2 * tol * codes.scale)
         rows = np.flatnonzero(~sure)
         if not len(rows):
             return
         x, D = _double(X[rows]), atoms.once("double", lambda: _double(atoms.D))
         terms = self._terms(X.dtype)
         size = self._measure(codes, rows, x, D, terms)
-        self._judge(codes, rows, size, D, tol)
+        self._judge(
+            codes, rows, atoms.norm * np.minimum(self._products(codes.H[rows], D), MODEST * size), tol
+        )
         left = ~codes.finished[rows]
         rows, x = rows[left], x[left]
         budget = max_iter - int(np.max(codes.iterations[rows], initial=0))
@@ -73,15 +93,15 @@ class NewtonCoder:
             return
         before, H = self._products(codes.H[rows], D), _double(codes.H[rows])
         # A code whose own rounding is too large is no place to start from.
-        far = ~(ROUNDINGS * _eps(X) * np.linalg.norm(D, 2) * before <= tol * codes.scale[rows] / 2)
+        far = ~(ROUNDINGS * _eps(X) * atoms.norm * before <= tol * codes.scale[rows] / 2)
         H[far] = 0
         error, steps = np.empty(len(rows)), np.empty(len(rows), np.int64)
-        roundings = ROUNDINGS * float(np.finfo(np.float64).eps) * np.linalg.norm(D, 2)
+        roundings = ROUNDINGS * float(np.finfo(np.float64).eps) * atoms.norm
         newton_rows(x, D, H, *terms, tol * codes.scale[rows], roundings, budget, error, steps)
         codes.H[rows] = H
         codes.iterations[rows] += steps
         size = self._measure(codes, rows, x, D, terms)
-        self._judge(codes, rows, np.maximum(size, self._products(codes.H[rows], D)), D, tol)
+        self._judge(codes, rows, atoms.norm * np.maximum(size, self._products(codes.H[rows], D)), tol)
 
     def _terms(self, dtype: np.dtype[Any]) -> tuple[Any, ...]:
         """Return what kernels take: the numbers of the terms, the ends of codes in their precision."""
@@ -96,10 +116,10 @@ class NewtonCoder:
         codes.error[rows] = error / codes.scale[rows]
         return size
 
-    def _judge(self, codes: Codes, rows: Array, size: Array, D: Array, tol: float) -> None:
+    def _judge(self, codes: Codes, rows: Array, size: Array, tol: float) -> None:
         """Write which codes are finished: to the tolerance, or to roundings of the given size."""
         assert codes.scale is not None
-        rounding = ROUNDINGS * _eps(codes.H) * np.linalg.norm(D, 2) * size
+        rounding = ROUNDINGS * _eps(codes.H) * size
         codes.finished[rows] = codes.error[rows] * codes.scale[rows] <= np.maximum(
             tol * codes.scale[rows], rounding
         )

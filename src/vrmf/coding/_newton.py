@@ -357,7 +357,7 @@ def damped_solve(B: Array, pull: Array, scale: Array, step: Array, damping: floa
         for a in range(size):
             C[a, a] += damping
             step[a] = pull[a] * scale[a]
-        failed = solve(C, step, diagonal, size, 1e-16) > 0
+        failed = solve(C, step, diagonal, size, 1e-16) >= 0
         if failed:
             damping *= 10
     for a in range(size):

@@ -100,7 +100,7 @@ def pivot(
                     for c in range(a, n_pinned):
                         B[a, c] = line[F[c]]
                     b[a] = u[F[a]] - move[F[a]]
-                if solve(B, b, diagonal, n_pinned, tiny) > 0:
+                if solve(B, b, diagonal, n_pinned, tiny) >= 0:
                     break
                 for j in range(k):
                     new[j] = u[j]
@@ -128,11 +128,12 @@ def pivot(
                             new[j] -= x * line[j]
                         for c in range(n_free):
                             b[c] -= x * line[S[c]]
-                if solve(B, b, diagonal, n_free, tiny) > 0:
+                if solve(B, b, diagonal, n_free, tiny) >= 0:
                     # Entries that others can replace stay where they are, and the round begins again.
+                    dependent(A, S[:n_free], B, diagonal, tiny)
                     stuck = False
                     for a in range(n_free):
-                        if diagonal[a] >= zero:
+                        if diagonal[a] > zero:
                             continue
                         j = S[a]
                         stuck |= not least[j] <= h[j] <= most[j]
@@ -216,11 +217,9 @@ def solve(B: Array, b: Array, diagonal: Array, size: int, tiny: float) -> int:
     """Solve B x = b in place for the leading ``size`` rows of a positive definite B.
 
     Only the upper triangle is read, and overwritten by the Cholesky factor. Rows are eliminated four
-    at a time, and slices begin at the diagonal, so that the inner loops run on vector units. A row that
-    depends on those before it is left out: its x is 0, and its entry of ``diagonal`` becomes −1. Returns
-    how many there are.
+    at a time, and slices begin at the diagonal, so that the inner loops run on vector units. Returns
+    −1, or the index of a row that depends on those before it.
     """
-    dependent = 0
     for i in range(size):
         diagonal[i] = B[i, i]
     start = 0
@@ -235,10 +234,7 @@ def solve(B: Array, b: Array, diagonal: Array, size: int, tiny: float) -> int:
                     row[j] -= f * above[j]
                 b[i] -= f * b[p]
             if not row[0] > tiny * diagonal[i]:
-                dependent += 1
-                diagonal[i] = -1
-                row[:] = 0
-                continue
+                return i
             shrink = 1 / np.sqrt(row[0])
             for j in range(len(row)):
                 row[j] *= shrink
@@ -257,5 +253,33 @@ def solve(B: Array, b: Array, diagonal: Array, size: int, tiny: float) -> int:
         s = known[0]
         for j in range(1, len(row)):
             s -= row[j] * known[j]
-        b[i] = s / row[0] if diagonal[i] >= 0 else b[i] * 0
-    return dependent
+        b[i] = s / row[0]
+    return -1
+
+
+@compiled
+def dependent(A: Array, S: Array, B: Array, diagonal: Array, tiny: float) -> None:
+    """Write 0 into ``diagonal`` for each entry of S that depends on those before it, else its pivot.
+
+    ``B`` is overwritten by the Cholesky factor of A[S, S] without those entries.
+    """
+    size = len(S)
+    for i in range(size):
+        row = B[i, i:size]
+        for j in range(len(row)):
+            row[j] = A[S[i], S[i + j]]
+        least = tiny * row[0]
+        for p in range(i):
+            above = B[p, i:size]
+            f = above[0]
+            if f != 0:
+                for j in range(len(row)):
+                    row[j] -= f * above[j]
+        if row[0] > least:
+            shrink = 1 / np.sqrt(row[0])
+            diagonal[i] = row[0]
+            for j in range(len(row)):
+                row[j] *= shrink
+        else:
+            diagonal[i] = 0
+            row[:] = 0

@@ -579,7 +579,7 @@ def test_subtracting_outliers_is_their_prox(box: str, dtype: Precision) -> None:
     rest = X.astype(np.float64) - E
     soft = np.sign(rest) * np.maximum(np.abs(rest) - level[:, None], 0)
     expected = rest - np.minimum(np.maximum(soft / (1 + ridge), low), high)
-    subtract_outliers(E, X, level, number(1 / (1 + ridge)), number(low), number(high))
+    subtract_outliers(E, X, level, number(ridge / (1 + ridge)), number(low), number(high))
     np.testing.assert_allclose(E, expected, rtol=0, atol=roundings(dtype, 20))
     for row in range(12):
         term = L1(float(level[row])) + Ridge(ridge) + Box(low, high)

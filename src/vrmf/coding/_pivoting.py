@@ -128,9 +128,11 @@ def pivot(
                             new[j] -= x * line[j]
                         for c in range(n_free):
                             b[c] -= x * line[S[c]]
-                if solve(B, b, diagonal, n_free, tiny) >= 0:
+                first = solve(B, b, diagonal, n_free, tiny)
+                if first >= 0:
                     # Entries that others can replace stay where they are, and the round begins again.
                     dependent(A, S[:n_free], B, diagonal, tiny)
+                    diagonal[first] = zero  # for sure, however sums were rounded
                     stuck = False
                     for a in range(n_free):
                         if diagonal[a] > zero:

@@ -115,6 +115,15 @@ def feasibility_tolerance(dtype: Any) -> float:
     return 1e-5 if np.dtype(dtype) == np.float32 else 1e-10
 
 
+def within(number: float, dtype: Any) -> float:
+    """Return the number, or the largest that the precision holds.
+
+    >>> within(1e300, np.float32) == np.finfo(np.float32).max
+    True
+    """
+    return min(float(number), float(np.finfo(dtype).max))
+
+
 def row_norms(Z: Array) -> Array:
     """Return the Euclidean norm of each row, without overflow for large entries."""
     largest = np.max(np.abs(Z), axis=1, initial=0.0)

@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from vrmf.checks import real_number
-from vrmf.terms.base import AbstractRowTerm, Array, Trait, row_norms
+from vrmf.terms.base import AbstractRowTerm, Array, Trait, row_norms, within
 
 #: Bound on the iterations for overlapping groups.
 MAX_ITERATIONS = 50_000
@@ -88,7 +88,8 @@ class GroupL2(AbstractRowTerm):
         G = np.empty_like(Z)
         for columns, weight in zip(self._columns, self.weights or (), strict=True):
             norms = row_norms(Z[:, columns])
-            shorten = np.minimum(weight / np.where(norms > 0, norms, 1), 1)
+            with np.errstate(over="ignore"):
+                shorten = np.minimum(within(weight, Z.dtype) / np.where(norms > 0, norms, 1), 1)
             G[:, columns] = Z[:, columns] * shorten[:, None]
         return G
 
@@ -100,7 +101,9 @@ class GroupL2(AbstractRowTerm):
         P = np.empty_like(Z)
         for columns, weight in zip(self._columns, self.weights or (), strict=True):
             norms = row_norms(Z[:, columns])
-            shrink = np.maximum(1 - step * weight / np.where(norms > 0, norms, 1), 0)
+            with np.errstate(over="ignore"):  # a threshold that is infinitely many times the norm
+                threshold = within(float(step) * weight, Z.dtype) / np.where(norms > 0, norms, 1)
+            shrink = np.maximum(1 - threshold, 0)
             P[:, columns] = Z[:, columns] * shrink[:, None]
         return P
 

@@ -35,7 +35,7 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from vrmf.terms.base import AbstractRowTerm, AbstractTerm, Array, Trait
+from vrmf.terms.base import AbstractRowTerm, AbstractTerm, Array, Trait, within
 from vrmf.terms.penalties import L1, Free, Ridge
 from vrmf.terms.sets import Box, NonNegative
 
@@ -105,7 +105,8 @@ class Sum(AbstractRowTerm):
         if self._order is None:
             return self._split_prox(Z, step)
         ridge, step = ridge_of(self), float(step)
-        P, step = Z / (1 + step * ridge), step / (1 + step * ridge)
+        P = Z / within(1 + step * ridge, Z.dtype)
+        step = step / (1 + step * ridge) if step < 1 else 1 / (1 / step + ridge)
         for term in self._order:
             P = term.prox(P, step)
         return P
@@ -114,7 +115,7 @@ class Sum(AbstractRowTerm):
         if not all(isinstance(term, L1 | Ridge | Free | Box | NonNegative) for term in self.terms):
             return super().envelope_gradient(Z)
         ridge = ridge_of(self)
-        weight = float(sum(term.weight for term in self.terms if isinstance(term, L1)))
+        weight = within(sum(term.weight for term in self.terms if isinstance(term, L1)), Z.dtype)
         G = np.minimum(np.maximum(Z, -weight), weight)
         G += ridge / (1 + ridge) * (Z - G)
         low, high = interval_of(self)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import warnings
 from typing import Any
 
@@ -165,9 +164,8 @@ def test_codes_of_groups_end_at_the_promised_error(
 
 
 @pytest.mark.parametrize("kind", ["equal", "parallel", "wide", "equal-columns"])
-@pytest.mark.parametrize(
-    "code, outliers", itertools.product(["l1", "box", "ball+l1"], ["absent", "l1+box"])
-)
+@pytest.mark.parametrize("outliers", ["absent", "l1+box"])
+@pytest.mark.parametrize("code", ["l1", "box", "ball+l1"])
 def test_losses_are_those_of_a_general_convex_solver(code: str, outliers: str, kind: str) -> None:
     model = Formulation(UnitBall(), CODES[code], OUTLIERS[outliers])
     X, D = problem(kind, np.float64)

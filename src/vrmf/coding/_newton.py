@@ -301,7 +301,7 @@ def newton_step(
         else:
             h[S[a]] = at + alpha * move[a]
     taken = alpha * part
-    if taken == 1:
+    if taken > 0.75:
         return max(damping / 10, LEAST_DAMPING), taken
     return (damping if on_face or taken > 0.25 else min(4 * damping, MOST_DAMPING)), taken
 
@@ -457,7 +457,8 @@ def minimise_in_ball(
     """Move h to a minimiser of F in the unit ball; return its error and how many steps it took.
 
     The code is that of a ridge larger by the multiplier μ ≥ 0 of the ball. 1 − 1/‖h(μ)‖ falls with μ,
-    and is nearly a line: regula falsi finds its root.
+    and is nearly a line: regula falsi finds its root. The code itself is taken between the best found
+    inside of the ball and outside: where h(μ) changes fast, both are minimisers for nearly the same μ.
     """
     error, spent = minimise(x, D, squares, h, ridge, penalty, outliers, allowed, roundings, max_iter)
     length = np.sqrt(np.dot(h, h))
@@ -467,6 +468,7 @@ def minimise_in_ball(
     best = h / length
     least = measure(x, D, best, ridge, penalty, outliers, True, 1.0, e, g, force)
     low, high, above, below, last = 0.0, np.inf, 1 - 1 / length, 0.0, 0
+    inner, outer = np.zeros(len(h)), h.copy()
     mu = max(np.dot(force, best), allowed)
     while least > allowed and spent < max_iter and low < high * (1 - 4e-16):
         terms = (ridge + mu, penalty, outliers)
@@ -475,18 +477,18 @@ def minimise_in_ball(
         spent += minimise(x, D, squares, h, *terms, 0.0, roundings / 8, min(POLISH, max_iter - spent))[1]
         spent += 1
         length = np.sqrt(np.dot(h, h))
+        if length > 1:
+            low, above, outer = mu, 1 - 1 / length, h.copy()
+            below, last = below / 2 if last > 0 else below, 1
+        else:
+            high, below, inner = mu, 1 - 1 / length if length > 0 else -np.inf, h.copy()
+            above, last = above / 2 if last < 0 else above, -1
         for onto in (True, False):
-            unit = h / length if onto and length > 0.5 else h / max(length, 1.0)
+            unit = between(inner, outer) if onto else inner
             miss = measure(x, D, unit, ridge, penalty, outliers, True, 1.0, e, g, force)
             if miss < least:
                 least = miss
                 best[:] = unit
-        if length > 1:
-            low, above = mu, 1 - 1 / length
-            below, last = below / 2 if last > 0 else below, 1
-        else:
-            high, below = mu, 1 - 1 / length if length > 0 else -np.inf
-            above, last = above / 2 if last < 0 else above, -1
         if high == np.inf:
             mu *= 4
         elif below > -1e3:
@@ -495,3 +497,14 @@ def minimise_in_ball(
             mu = low + (high - low) / 16
     h[:] = best
     return least, min(spent, max_iter)
+
+
+@compiled
+def between(inner: Array, outer: Array) -> Array:
+    """Return the point of length 1 on the way from a point inside of the unit ball to one outside."""
+    way = outer - inner
+    a, b, c = np.dot(way, way), np.dot(inner, way), np.dot(inner, inner) - 1
+    root = np.sqrt(max(b * b - a * c, 0.0))
+    part = -c / (b + root) if b > 0 else (root - b) / a
+    point = inner + part * way
+    return point / np.sqrt(np.dot(point, point))

@@ -70,7 +70,9 @@ class NewtonCoder:
         """Return codes that are all unfinished, where no fast method is of use: ``start``, or zeros."""
         n, scale = len(X), error_scale(atoms, outliers.envelope_gradient(X))
         H = np.zeros((n, len(atoms.D)), X.dtype) if start is None else start.astype(X.dtype)
-        return Codes(H, np.full(n, np.inf), np.zeros(n, np.int64), np.zeros(n, bool), scale)
+        return Codes(
+            self.code.feasible(H), np.full(n, np.inf), np.zeros(n, np.int64), np.zeros(n, bool), scale
+        )
 
     def finish(self, codes: Codes, X: Array, atoms: Atoms, tol: float, max_iter: int) -> None:
         """Measure doubtful codes again, and move those that are not good enough, in place."""

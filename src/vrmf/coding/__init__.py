@@ -88,7 +88,7 @@ class Coder:
                 *(X, atoms, code, outliers), tol=tol, max_iter=self.max_iter, start=start, momentum=momentum
             )
         first, newton = min(self.max_iter, MOST_FAST_ITERATIONS), NewtonCoder.of(code, outliers)
-        fast = self._fast_method(atoms, code, outliers, newton)
+        fast = self._fast_method(atoms, code, outliers, newton, cold=start is None)
         codes = fast(X, tol=tol, max_iter=first, start=start)
         if newton is not None:
             newton.finish(codes, X, atoms, tol, self.max_iter)
@@ -105,7 +105,13 @@ class Coder:
         return codes
 
     def _fast_method(
-        self, atoms: Atoms, code: AbstractRowTerm, outliers: AbstractRowTerm, newton: NewtonCoder | None
+        self,
+        atoms: Atoms,
+        code: AbstractRowTerm,
+        outliers: AbstractRowTerm,
+        newton: NewtonCoder | None,
+        *,
+        cold: bool,
     ) -> Callable[..., Codes]:
         """Return the fastest method for the types of the terms, a function of the rows."""
         if isinstance(outliers, Absent):
@@ -116,7 +122,8 @@ class Coder:
         if isinstance(half, RadialHalf) and not half.in_ball and acts_on_entries(outliers):
             return functools.partial(conjugate_codes, atoms=atoms, half=half, outliers=outliers)
         if isinstance(half, EntrywiseHalf) and newton is not None:
-            if half.system.inverse is None:
+            # With dependent atoms half a step is itself hard, unless a penalty picks few of them.
+            if half.system.inverse is None and not (cold and half.form.slope > 0):
                 return functools.partial(newton.begin, atoms=atoms, outliers=outliers)
             return functools.partial(
                 alternating_codes, atoms=atoms, half=half, outliers=outliers, most=MOST_ALTERNATIONS

@@ -118,8 +118,8 @@ def feasibility_tolerance(dtype: Any) -> float:
 def within(number: float, dtype: Any) -> float:
     """Return the number, or the largest that the precision holds.
 
-    >>> within(1e300, np.float32) == np.finfo(np.float32).max
-    True
+    >>> within(1e300, np.float32)
+    3.4028234663852886e+38
     """
     return min(float(number), float(np.finfo(dtype).max))
 

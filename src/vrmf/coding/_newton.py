@@ -30,6 +30,9 @@ from vrmf.terms.base import Array
 #: Damping of Newton steps, relative to the squared norms of the atoms: at first, at least, at most.
 FIRST_DAMPING, LEAST_DAMPING, MOST_DAMPING = 1e-6, 1e-14, 1.0
 
+#: Steps after a code is good enough: nearly exact ones, which make it depend little on where it came from.
+EXTRA = 2
+
 #: Steps after a code is good enough to know its norm.
 POLISH = 8
 
@@ -155,6 +158,7 @@ def minimise(
     for j in range(len(h)):
         h[j] = min(max(h[j], penalty[1]), penalty[2])
     best, least, damping, faces = h.copy(), np.inf, FIRST_DAMPING, 0
+    extra = EXTRA
     for iteration in range(max_iter + 1):
         miss = measure(x, D, h, ridge, penalty, outliers, False, 1.0, e, g, force)
         if miss < least:
@@ -163,7 +167,8 @@ def minimise(
         rounding = 0.0
         for j in range(len(h)):
             rounding += roundings * abs(h[j]) * np.sqrt(squares[j])
-        if miss <= max(allowed, rounding) or iteration == max_iter:
+        extra -= least <= allowed
+        if miss <= rounding or extra < 0 or iteration == max_iter:
             break
         if faces == 0:
             sweep(D, squares, h, ridge, penalty, outliers, e, g)

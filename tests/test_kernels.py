@@ -24,7 +24,7 @@ from vrmf.coding._alternating import (
     subtract_outliers,
 )
 from vrmf.coding._groups import group_conditions, merge_copies
-from vrmf.coding._pivoting import solve
+from vrmf.coding._pivoting import dependent, solve
 from vrmf.coding.forms import MAX_ROUNDS, RELAX, AbstractForm, AnyForm, EntrywiseForm, GroupForm, form_of
 from vrmf.coding.halves import EntrywiseHalf, RadialHalf, half_of
 from vrmf.coding.system import System
@@ -96,6 +96,29 @@ def test_solving_finds_the_rank_of_vectors_in_general_position(dtype: Precision)
         D = rng.normal(size=(size, rank)).astype(dtype)
         tiny = number(roundings(dtype, 64 * size))
         assert solve(D @ D.T, np.ones(size, dtype), np.empty(size, dtype), size, tiny) == rank
+
+
+@every_precision
+@pytest.mark.parametrize("kind", ["equal", "alternating", "low-rank"])
+def test_all_rows_that_depend_on_those_before_are_found_at_once(kind: str, dtype: Precision) -> None:
+    rng, number, size = generator(kind), np.dtype(dtype).type, 18
+    D = rng.normal(size=(size, 2 * size))
+    expected = np.zeros(size, bool)
+    if kind == "equal":
+        D[:] = D[0]
+        expected[1:] = True
+    elif kind == "alternating":
+        D[1::2] = rng.normal(size=(size // 2, size // 2)) @ D[::2]
+        ranks = [np.linalg.matrix_rank(D[:i]) for i in range(1, size + 1)]
+        expected[1:] = np.diff(ranks) == 0
+    else:
+        D[:] = rng.normal(size=(size, 5)) @ D[:5]
+        expected[5:] = True
+    A = (D @ D.T).astype(dtype)
+    S = np.arange(size)
+    diagonal, B = np.full(size, np.nan, dtype), np.full((size, size), np.nan, dtype)
+    dependent(A, S, B, diagonal, number(roundings(dtype, 64 * size)))
+    np.testing.assert_array_equal(diagonal == 0, expected)
 
 
 # ------------------------------------------------------------------ optimality of entries
@@ -579,7 +602,7 @@ def test_subtracting_outliers_is_their_prox(box: str, dtype: Precision) -> None:
     rest = X.astype(np.float64) - E
     soft = np.sign(rest) * np.maximum(np.abs(rest) - level[:, None], 0)
     expected = rest - np.minimum(np.maximum(soft / (1 + ridge), low), high)
-    subtract_outliers(E, X, level, number(1 / (1 + ridge)), number(low), number(high))
+    subtract_outliers(E, X, level, number(ridge / (1 + ridge)), number(low), number(high))
     np.testing.assert_allclose(E, expected, rtol=0, atol=roundings(dtype, 20))
     for row in range(12):
         term = L1(float(level[row])) + Ridge(ridge) + Box(low, high)

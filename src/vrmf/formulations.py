@@ -114,9 +114,8 @@ class Formulation:
             E -= X
             return E, None
         np.subtract(X, E, out=E)
-        R = self.outliers.prox(E, 1.0)
-        np.subtract(R, E, out=E)
-        return E, R
+        residual = self.outliers.envelope_gradient(E)
+        return np.negative(residual, out=residual), self.outliers.prox(E, 1.0)
 
     def losses(self, X: Array, D: Array, H: Array) -> Array:
         """Return ½‖x − hD − r‖² + φ(h) + ϕ(r) for each row, in double precision."""

@@ -13,6 +13,8 @@ array([[2., 0.]])
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,15 +27,23 @@ from vrmf.coding.closed_form import ridge_codes
 from vrmf.coding.conjugate import conjugate_codes
 from vrmf.coding.forms import acts_on_entries
 from vrmf.coding.gradient import proximal_gradient_codes
-from vrmf.coding.halves import RadialHalf, half_of
+from vrmf.coding.halves import EntrywiseHalf, RadialHalf, half_of
+from vrmf.coding.newton import NewtonCoder
 from vrmf.coding.splitting import plain_codes
 from vrmf.terms.base import AbstractRowTerm, Array
 from vrmf.terms.penalties import Free, Ridge
 from vrmf.terms.sets import Absent
+from vrmf.terms.sums import ridge_of
 
 __all__ = ["EXACT", "Atoms", "Coder", "Codes"]
 
 METHODS = ("auto", "gradient", "bsum")
+
+#: Rows that take a fast method more iterations than this are left to one that is sure to converge.
+MOST_FAST_ITERATIONS = 500
+
+#: The same for alternation whose steps are themselves iterations.
+MOST_ALTERNATIONS = 30
 
 
 @dataclass(frozen=True)
@@ -72,25 +82,55 @@ class Coder:
     ) -> Codes:
         """Return the codes of the rows of ``X``, from the codes ``start`` if given."""
         tol = self.reachable_tol(X.dtype)
-        if self.method == "auto" and isinstance(outliers, Absent):
+        if self.method != "auto":
+            momentum = self.method == "gradient"
+            return proximal_gradient_codes(
+                *(X, atoms, code, outliers), tol=tol, max_iter=self.max_iter, start=start, momentum=momentum
+            )
+        first, newton = min(self.max_iter, MOST_FAST_ITERATIONS), NewtonCoder.of(code, outliers)
+        fast = self._fast_method(atoms, code, outliers, newton, cold=start is None)
+        codes = fast(X, tol=tol, max_iter=first, start=start)
+        if newton is not None:
+            newton.finish(codes, X, atoms, tol, self.max_iter)
+            return codes
+        hard = np.flatnonzero(~codes.finished)
+        if len(hard) and self.max_iter > first:
+            rest = proximal_gradient_codes(
+                *(X[hard], atoms, code, outliers),
+                tol=tol,
+                max_iter=self.max_iter - first,
+                start=codes.H[hard],
+            )
+            codes.replace_where_better(hard, rest)
+        return codes
+
+    def _fast_method(
+        self,
+        atoms: Atoms,
+        code: AbstractRowTerm,
+        outliers: AbstractRowTerm,
+        newton: NewtonCoder | None,
+        *,
+        cold: bool,
+    ) -> Callable[..., Codes]:
+        """Return the fastest method for the types of the terms, a function of the rows."""
+        if isinstance(outliers, Absent):
             if isinstance(code, Ridge | Free):
-                return ridge_codes(X, atoms, code.weight if isinstance(code, Ridge) else 0.0)
-            return plain_codes(X, atoms, code, tol=tol, max_iter=self.max_iter, start=start)
-        half = half_of(code, atoms) if self.method == "auto" else None
+                return functools.partial(ridge_codes, atoms=atoms, weight=ridge_of(code))
+            return functools.partial(plain_codes, atoms=atoms, code=code)
+        half = half_of(code, atoms)
         if isinstance(half, RadialHalf) and not half.in_ball and acts_on_entries(outliers):
-            return conjugate_codes(X, atoms, half, outliers, tol=tol, max_iter=self.max_iter, start=start)
+            return functools.partial(conjugate_codes, atoms=atoms, half=half, outliers=outliers)
+        if isinstance(half, EntrywiseHalf) and newton is not None:
+            # With dependent atoms half a step is itself hard, unless a penalty picks few of them.
+            if half.system.inverse is None and not (cold and half.form.slope > 0):
+                return functools.partial(newton.begin, atoms=atoms, outliers=outliers)
+            return functools.partial(
+                alternating_codes, atoms=atoms, half=half, outliers=outliers, most=MOST_ALTERNATIONS
+            )
         if half is not None:
-            return alternating_codes(X, atoms, half, outliers, tol=tol, max_iter=self.max_iter, start=start)
-        return proximal_gradient_codes(
-            X,
-            atoms,
-            code,
-            outliers,
-            tol=tol,
-            max_iter=self.max_iter,
-            start=start,
-            momentum=self.method != "bsum",
-        )
+            return functools.partial(alternating_codes, atoms=atoms, half=half, outliers=outliers)
+        return functools.partial(proximal_gradient_codes, atoms=atoms, code=code, outliers=outliers)
 
     def reachable_tol(self, dtype: np.dtype[Any]) -> float:
         """Return ``tol``, raised to the level of rounding in the given precision."""

@@ -9,22 +9,26 @@ from vrmf.terms.base import Array
 
 
 @compiled
-def subtract_outliers(E: Array, X: Array, level: Array, shrink: float, low: float, high: float) -> None:
+def subtract_outliers(E: Array, X: Array, level: Array, rest: float, low: float, high: float) -> None:
     """Turn E = hD into e − r in place, with e = x − hD and the best outliers r for it.
 
-    r = clip(shrink · soft(e, level), low, high), where each row has its own level.
+    Each row has its own level; see :func:`best_fit`.
     """
     for row in range(len(E)):
         t = level[row]
         for j in range(E.shape[1]):
-            E[row, j] = best_fit(X[row, j] - E[row, j], t, shrink, low, high)
+            E[row, j] = best_fit(X[row, j] - E[row, j], t, rest, low, high)
 
 
 @compiled
-def best_fit(e: float, level: float, shrink: float, low: float, high: float) -> float:
-    """Return e − r for the best outlier r = clip(shrink · soft(e, level), low, high)."""
-    r = shrink * (e - min(max(e, -level), level))
-    return e - min(max(r, low), high)
+def best_fit(e: float, level: float, rest: float, low: float, high: float) -> float:
+    """Return e − r for the best outlier r = clip((1 − rest) · soft(e, level), low, high).
+
+    With a ridge on outliers rest = ridge / (1 + ridge), else 0. Of an outlier that is much larger than
+    its level, e − r is the level, which a difference of the two would lose.
+    """
+    clipped = min(max(e, -level), level)
+    return min(max(clipped + rest * (e - clipped), e - high), e - low)
 
 
 @compiled

@@ -22,7 +22,7 @@ def line_search(
     alpha: Array,
     ridge: float,
     level: float,
-    shrink: float,
+    rest: float,
     low: float,
     high: float,
 ) -> None:
@@ -47,7 +47,7 @@ def line_search(
         for _ in range(MOST_TRIALS if first < zero else 0):
             slope = ridge * (linear + a * square)
             for j in range(len(e)):
-                slope -= best_fit(e[j] - a * w[j], level, shrink, low, high) * w[j]
+                slope -= best_fit(e[j] - a * w[j], level, rest, low, high) * w[j]
             if abs(slope) <= -first / 10:
                 break
             if slope < zero:
@@ -67,7 +67,7 @@ def line_search(
         for j in range(len(e)):
             moved = e[j] - a * w[j]
             e[j] = moved
-            w[j] = best_fit(moved, level, shrink, low, high)
+            w[j] = best_fit(moved, level, rest, low, high)
 
 
 @compiled

@@ -86,7 +86,8 @@ def pivot(
             move[j] = zero
             r[j] = residual[row, j]
             u[j] = full_step[row, j]
-        for attempt in range(1, max_rounds + 1):
+        attempt = 1
+        while attempt <= max_rounds:
             n_pinned, n_free = 0, 0
             for j in range(k):
                 F[n_pinned] = j
@@ -127,20 +128,28 @@ def pivot(
                             new[j] -= x * line[j]
                         for c in range(n_free):
                             b[c] -= x * line[S[c]]
-                dependent = solve(B, b, diagonal, n_free, tiny)
-                if dependent >= 0:  # an entry that others can replace stays where it is
-                    j = S[dependent]
-                    if not least[j] <= h[j] <= most[j]:
+                first = solve(B, b, diagonal, n_free, tiny)
+                if first >= 0:
+                    # Entries that others can replace stay where they are, and the round begins again.
+                    dependent(A, S[:n_free], B, diagonal, tiny)
+                    diagonal[first] = zero  # for sure, however sums were rounded
+                    stuck = False
+                    for a in range(n_free):
+                        if diagonal[a] > zero:
+                            continue
+                        j = S[a]
+                        stuck |= not least[j] <= h[j] <= most[j]
+                        pinned[j] = True
+                        place[j] = h[j]
+                        if by_inverse:
+                            line = inverse[j]
+                            for c in range(k):
+                                u[c] -= r[j] * line[c]
+                        at = w[j] - r[j]
+                        least[j], most[j] = at - 5 * slack[row], at + 5 * slack[row]
+                        r[j] = zero
+                    if stuck:
                         break
-                    pinned[j] = True
-                    place[j] = h[j]
-                    if by_inverse:
-                        line = inverse[j]
-                        for c in range(k):
-                            u[c] -= r[j] * line[c]
-                    at = w[j] - r[j]
-                    least[j], most[j] = at - 5 * slack[row], at + 5 * slack[row]
-                    r[j] = zero
                     continue
                 for a in range(n_free):
                     line, x = A[S[a]], b[a]
@@ -178,6 +187,7 @@ def pivot(
                     line = inverse[j]
                     for c in range(k):
                         u[c] += change * line[c]
+            attempt += 1
 
 
 @compiled
@@ -247,3 +257,31 @@ def solve(B: Array, b: Array, diagonal: Array, size: int, tiny: float) -> int:
             s -= row[j] * known[j]
         b[i] = s / row[0]
     return -1
+
+
+@compiled
+def dependent(A: Array, S: Array, B: Array, diagonal: Array, tiny: float) -> None:
+    """Write 0 into ``diagonal`` for each entry of S that depends on those before it, else its pivot.
+
+    ``B`` is overwritten by the Cholesky factor of A[S, S] without those entries.
+    """
+    size = len(S)
+    for i in range(size):
+        row = B[i, i:size]
+        for j in range(len(row)):
+            row[j] = A[S[i], S[i + j]]
+        least = tiny * row[0]
+        for p in range(i):
+            above = B[p, i:size]
+            f = above[0]
+            if f != 0:
+                for j in range(len(row)):
+                    row[j] -= f * above[j]
+        if row[0] > least:
+            shrink = 1 / np.sqrt(row[0])
+            diagonal[i] = row[0]
+            for j in range(len(row)):
+                row[j] *= shrink
+        else:
+            diagonal[i] = 0
+            row[:] = 0

@@ -35,13 +35,14 @@ def alternating_codes(
     tol: float,
     max_iter: int,
     start: Array | None = None,
+    most: int | None = None,
 ) -> Codes:
     """Minimise ½‖x − hD − r‖² + φ(h) + ϕ(r) for each row of ``X``, to the relative error ``tol``.
 
     With Δ = (y − p)D, what p lacks for optimality is (Δ − the change of e − r from y to p) Dᵀ. The
     prox is firmly nonexpansive, so ‖Δ‖·‖D‖₂ bounds the distance of 0 to the subdifferential at p.
     """
-    n, dtype = len(X), X.dtype
+    n, dtype, max_iter = len(X), X.dtype, min(max_iter, most or max_iter)
     side = OutlierSide(outliers, X, cold=start is None and max_iter > 1)
     scale = error_scale(atoms, side.envelope(X))
     allowed = tol * scale
@@ -102,18 +103,18 @@ class OutlierSide:
 
     def envelope(self, E: Array) -> Array:
         """Return e − prox(e)."""
-        return E - self.term.prox(E, 1.0)
+        return self.term.envelope_gradient(E)
 
     def subtract(self, E: Array, X: Array) -> None:
         """Turn E = hD into e − r in place, with e = x − hD and the best r at the present thresholds."""
         if self.form is None:
             np.subtract(X, E, out=E)
-            E -= self.term.prox(E, 1.0)
+            E[:] = self.term.envelope_gradient(E)
             return
         subtract_outliers(E, X, self.level, *self.numbers(E.dtype)[1:])
 
     def numbers(self, dtype: np.dtype[Any]) -> tuple[float, float, float, float]:
-        """Return the level of the term, its shrinkage and its ends, of a term that acts on entries."""
+        """Return the numbers of ``best_fit``, of a term that acts on entries."""
         assert self.form is not None
-        number = dtype.type
-        return self.end, number(1 / (1 + self.form.ridge)), number(self.form.low), number(self.form.high)
+        number, ridge = dtype.type, self.form.ridge
+        return self.end, number(ridge / (1 + ridge)), number(self.form.low), number(self.form.high)

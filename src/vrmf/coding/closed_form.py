@@ -9,7 +9,15 @@ from vrmf.rows import row_squares
 from vrmf.terms.base import Array
 
 
-def ridge_codes(X: Array, atoms: Atoms, weight: float) -> Codes:
+def ridge_codes(
+    X: Array,
+    atoms: Atoms,
+    weight: float,
+    *,
+    tol: float = 0.0,
+    max_iter: int = 1,
+    start: Array | None = None,
+) -> Codes:
     """Minimise ½‖x − hD‖² + (weight/2)‖h‖² for each row, H = X Dᵀ (D Dᵀ + weight · I)⁻¹.
 
     Directions in which the problem is flat to rounding get the coefficient 0, the solution of

@@ -11,14 +11,11 @@ from __future__ import annotations
 import numpy as np
 
 from vrmf.coding._conjugate import line_search, turn
-from vrmf.coding.alternating import OutlierSide, alternating_codes
+from vrmf.coding.alternating import OutlierSide
 from vrmf.coding.base import Atoms, Codes, Ledger, error_scale
 from vrmf.coding.halves import RadialHalf
 from vrmf.rows import row_squares
 from vrmf.terms.base import AbstractRowTerm, Array
-
-#: Rows that take more iterations than this are left to alternation.
-MOST_ITERATIONS = 500
 
 
 def conjugate_codes(
@@ -35,17 +32,19 @@ def conjugate_codes(
 
     The error is the norm of the gradient at the code. ϕ acts on each entry alone.
     """
-    n, dtype, most = len(X), X.dtype, min(max_iter, MOST_ITERATIONS)
+    n, dtype = len(X), X.dtype
     side = OutlierSide(outliers, X, cold=start is None and max_iter > 1)
     scale = error_scale(atoms, side.envelope(X))
     allowed, rounding = tol * scale, 2 * float(np.finfo(dtype).eps) * atoms.squared_norm
     P = half.enter(np.zeros((n, len(atoms.D)), dtype) if start is None else start.astype(dtype, copy=False))
-    spent = _approach(X, half, side, P, most - 1)
-    ledger = Ledger(P, scale, most)
+    spent = _approach(X, half, side, P, max_iter - 1)
+    ledger = Ledger(P, scale, max_iter)
     E, W = X - P @ half.D, np.empty_like(X)
+    # What the moves of E add up to: roundings of what it was at first.
+    drift = rounding / half.norm * np.sqrt(row_squares(E))
     direction, G, old = np.zeros_like(P), np.zeros_like(P), np.full(n, np.inf, dtype)
     alpha, miss, ridge = np.ones(n, dtype), np.empty(n, dtype), dtype.type(half.ridge)
-    for iteration in range(spent + 1, most + 1):
+    for iteration in range(spent + 1, max_iter + 1):
         np.matmul(direction, half.D, out=W)
         line_search(E, W, P, direction, G, alpha, ridge, *side.numbers(dtype))
         turn(P, direction, G, old, W @ half.D.T, half.metric, ridge, miss)
@@ -56,14 +55,8 @@ def conjugate_codes(
         if going is not None:
             P, direction, G, E = P[going], direction[going], G[going], E[going]
             old, alpha, miss, W = old[going], alpha[going], miss[going], W[: len(ledger.alive)]
-    codes = ledger.codes(half.leave(ledger.H))
-    hard = np.flatnonzero(~codes.finished)
-    if len(hard) and max_iter > most:
-        rest = alternating_codes(
-            X[hard], atoms, half, outliers, tol=tol, max_iter=max_iter - most, start=codes.H[hard]
-        )
-        codes.replace_where_better(hard, rest)
-    return codes
+    ledger.finished &= drift <= 0.5 * allowed
+    return ledger.codes(half.leave(ledger.H))
 
 
 def _approach(X: Array, half: RadialHalf, side: OutlierSide, P: Array, max_iter: int) -> int:

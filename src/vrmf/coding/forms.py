@@ -23,7 +23,7 @@ from vrmf.terms.base import AbstractRowTerm, AbstractTerm, Array
 from vrmf.terms.groups import GroupL2
 from vrmf.terms.penalties import L1, Free, Ridge
 from vrmf.terms.sets import Box, NonNegative
-from vrmf.terms.sums import parts_of, ridge_of
+from vrmf.terms.sums import interval_of, parts_of, ridge_of
 
 Sums = tuple[float, float, float, float]
 
@@ -240,20 +240,16 @@ def form_of(term: AbstractRowTerm) -> AbstractForm:
     ridge = ridge_of(term)
     others = [part for part in parts_of(term) if not isinstance(part, Ridge | Free)]
     if all(isinstance(part, L1 | NonNegative | Box) for part in others):
-        return _entrywise(ridge, others)
+        return entrywise_form(term)
     if len(others) == 1 and isinstance(others[0], GroupL2):
         return GroupForm(ridge, others[0])
     return AnyForm(0.0, term)
 
 
-def _entrywise(ridge: float, parts: list[AbstractTerm]) -> EntrywiseForm:
-    boxes = [Box(0.0, math.inf) if isinstance(part, NonNegative) else part for part in parts]
-    return EntrywiseForm(
-        ridge,
-        slope=float(sum(part.weight for part in parts if isinstance(part, L1))),
-        low=max((box.low for box in boxes if isinstance(box, Box)), default=-math.inf),
-        high=min((box.high for box in boxes if isinstance(box, Box)), default=math.inf),
-    )
+def entrywise_form(term: AbstractTerm) -> EntrywiseForm:
+    """Return the form of those parts of a term that act on entries."""
+    slope = float(sum(part.weight for part in parts_of(term) if isinstance(part, L1)))
+    return EntrywiseForm(ridge_of(term), slope, *interval_of(term))
 
 
 def _square(Z: Array) -> float:

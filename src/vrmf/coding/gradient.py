@@ -91,6 +91,6 @@ def _smooth_part(
 
     def gradient(H: Array, rows: Array) -> Array:
         E = rows - H @ D
-        return (outliers.prox(E, 1.0) - E) @ D.T
+        return -outliers.envelope_gradient(E) @ D.T
 
-    return X, gradient, X - outliers.prox(X, 1.0)
+    return X, gradient, outliers.envelope_gradient(X)

@@ -20,11 +20,9 @@ import numpy as np
 
 from vrmf.coding.base import Atoms, Codes, error_scale
 from vrmf.coding.forms import AbstractForm, form_of
-from vrmf.coding.gradient import proximal_gradient_codes
 from vrmf.coding.system import System
 from vrmf.rows import row_squares
 from vrmf.terms.base import AbstractRowTerm, Array
-from vrmf.terms.sets import Absent
 
 #: Steps of splitting before the first Newton steps, and the atoms for which there is one more, up to a
 #: bound. After Newton steps that fail there are twice as many.
@@ -32,9 +30,6 @@ FIRST_STEPS = 8
 ATOMS_FOR_ONE_MORE = 64
 MOST_FIRST_STEPS = 16
 MOST_STEPS = 400
-
-#: Rows that take more iterations than this are left to the proximal gradient method.
-MOST_ITERATIONS = 1000
 
 #: The weight ρ is adapted after these steps, when it is off by more than MISFIT.
 ADAPT_AT = (4, 8, 16, 32, 64, 128, 256)
@@ -70,16 +65,9 @@ def plain_codes(
     >>> plain_codes(np.array([[3.0, 0.5]]), Atoms(np.eye(2)), L1(1.0), tol=1e-12, max_iter=100).H
     array([[2., 0.]])
     """
-    form, scale, most = form_of(code), error_scale(atoms, X), min(max_iter, MOST_ITERATIONS)
-    solved = split_codes(X @ atoms.D.T, System.of(atoms, form.ridge), form, tol * scale, most, start)
-    codes = Codes(solved.H, solved.error / scale, solved.iterations, solved.finished, scale)
-    hard = np.flatnonzero(~codes.finished)
-    if len(hard) and max_iter > most:
-        rest = proximal_gradient_codes(
-            X[hard], atoms, code, Absent(), tol=tol, max_iter=max_iter - most, start=codes.H[hard]
-        )
-        codes.replace_where_better(hard, rest)
-    return codes
+    form, scale = form_of(code), error_scale(atoms, X)
+    solved = split_codes(X @ atoms.D.T, System.of(atoms, form.ridge), form, tol * scale, max_iter, start)
+    return Codes(solved.H, solved.error / scale, solved.iterations, solved.finished, scale)
 
 
 def split_codes(

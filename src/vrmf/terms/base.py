@@ -66,6 +66,18 @@ class AbstractTerm(ABC):
     def prox(self, Z: Array, step: float) -> Array:
         """Return argmin over P of ½‖P − Z‖² + step · f(P), as a new array."""
 
+    def envelope_gradient(self, Z: Array) -> Array:
+        """Return Z − prox(Z, 1), the gradient of the Moreau envelope min over P of ½‖P − Z‖² + f(P).
+
+        Terms whose prox is near Z where Z is large compute it without the difference, which loses all
+        digits there.
+
+        >>> from vrmf.terms import L1
+        >>> L1(0.1).envelope_gradient(np.array([[1e20, 0.0]]))
+        array([[0.1, 0. ]])
+        """
+        return Z - self.prox(Z, 1.0)
+
     def __add__(self, other: AbstractTerm) -> Sum:
         from vrmf.terms.sums import Sum
 
@@ -101,6 +113,15 @@ def feasibility_tolerance(dtype: Any) -> float:
     1e-10
     """
     return 1e-5 if np.dtype(dtype) == np.float32 else 1e-10
+
+
+def within(number: float, dtype: Any) -> float:
+    """Return the number, or the largest that the precision holds.
+
+    >>> within(1e300, np.float32)
+    3.4028234663852886e+38
+    """
+    return min(float(number), float(np.finfo(dtype).max))
 
 
 def row_norms(Z: Array) -> Array:

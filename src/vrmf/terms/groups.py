@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from vrmf.checks import real_number
-from vrmf.terms.base import AbstractRowTerm, Array, Trait, row_norms
+from vrmf.terms.base import AbstractRowTerm, Array, Trait, row_norms, within
 
 #: Bound on the iterations for overlapping groups.
 MAX_ITERATIONS = 50_000
@@ -82,6 +82,17 @@ class GroupL2(AbstractRowTerm):
             return self._disjoint_prox(Z, step)
         return self._overlapping_prox(Z, step)
 
+    def envelope_gradient(self, Z: Array) -> Array:
+        if not self.disjoint:
+            return super().envelope_gradient(Z)
+        G = np.empty_like(Z)
+        for columns, weight in zip(self._columns, self.weights or (), strict=True):
+            norms = row_norms(Z[:, columns])
+            with np.errstate(over="ignore"):
+                shorten = np.minimum(within(weight, Z.dtype) / np.where(norms > 0, norms, 1), 1)
+            G[:, columns] = Z[:, columns] * shorten[:, None]
+        return G
+
     @functools.cached_property
     def _columns(self) -> list[Array]:
         return [np.array(group) for group in self.groups]
@@ -90,7 +101,9 @@ class GroupL2(AbstractRowTerm):
         P = np.empty_like(Z)
         for columns, weight in zip(self._columns, self.weights or (), strict=True):
             norms = row_norms(Z[:, columns])
-            shrink = np.maximum(1 - step * weight / np.where(norms > 0, norms, 1), 0)
+            with np.errstate(over="ignore"):  # a threshold that is infinitely many times the norm
+                threshold = within(float(step) * weight, Z.dtype) / np.where(norms > 0, norms, 1)
+            shrink = np.maximum(1 - threshold, 0)
             P[:, columns] = Z[:, columns] * shrink[:, None]
         return P
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from vrmf.checks import real_number
-from vrmf.terms.base import AbstractRowTerm, AbstractTerm, Array, Trait, row_norms
+from vrmf.terms.base import AbstractRowTerm, AbstractTerm, Array, Trait, row_norms, within
 
 
 @dataclass(frozen=True)
@@ -66,9 +66,13 @@ class L1(AbstractRowTerm):
         return np.asarray(np.sum(np.abs(Z), axis=1, dtype=np.float64) * self.weight)
 
     def prox(self, Z: Array, step: float) -> Array:
-        threshold = float(step) * self.weight
+        threshold = within(float(step) * self.weight, Z.dtype)
         # What is clipped away is the entry itself below the threshold, so zeros are exact.
         return Z - np.minimum(np.maximum(Z, -threshold), threshold)
+
+    def envelope_gradient(self, Z: Array) -> Array:
+        weight = within(self.weight, Z.dtype)
+        return np.minimum(np.maximum(Z, -weight), weight)
 
 
 @dataclass(frozen=True)
@@ -105,7 +109,10 @@ class Ridge(AbstractRowTerm):
         return 0.5 * self.weight * np.einsum("ij,ij->i", Z, Z, dtype=np.float64)
 
     def prox(self, Z: Array, step: float) -> Array:
-        return Z / (1 + float(step) * self.weight)
+        return Z / within(1 + float(step) * self.weight, Z.dtype)
+
+    def envelope_gradient(self, Z: Array) -> Array:
+        return Z * (self.weight / (1 + self.weight))
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,13 @@ import scipy.sparse
 import scipy.sparse.linalg
 
 from vrmf.checks import real_number, whole_number
-from vrmf.terms.base import AbstractRowTerm, Array, Trait
+from vrmf.terms.base import AbstractRowTerm, Array, Trait, within
+
+#: A sparse I + factor · Q with a larger condition than this is not factorised, since its digits are lost.
+MOST_CONDITION = 1e8
+
+#: Columns of a sparse matrix that may be diagonalised.
+MOST_DIAGONALISED = 4096
 
 
 class ArrayFields:
@@ -50,7 +56,9 @@ class Quadratic(ArrayFields, AbstractRowTerm):
     """The penalty f(z) = (weight / 2) · z Q zᵀ for each row z.
 
     A dense Q is diagonalised once; for a sparse one (a graph's Laplacian), each new step of the
-    prox factorises I + step · weight · Q once, and the last few factors are kept.
+    prox factorises I + step · weight · Q once, and the last few factors are kept. Where step · weight · Q
+    is so large that the identity is lost beside it, a sparse Q of up to 4096 columns is diagonalised as
+    well: directions in which Q vanishes then stay as they are. With more columns the step is bounded.
 
     Parameters
     ----------
@@ -85,16 +93,23 @@ class Quadratic(ArrayFields, AbstractRowTerm):
 
     @functools.cached_property
     def smoothness(self) -> float:  # type: ignore[override]
-        # The largest row sum of |Q| bounds the largest eigenvalue from above.
-        return self.weight * float(np.max(abs(self.matrix).sum(axis=1), initial=0.0))
+        return self.weight * self._size
+
+    @functools.cached_property
+    def _size(self) -> float:
+        """A bound on the largest eigenvalue of Q: the largest sum of a row of |Q|."""
+        return float(np.max(abs(self.matrix).sum(axis=1), initial=0.0))
 
     @functools.cached_property
     def _spectrum(self) -> tuple[Array, Array]:
-        values, vectors = scipy.linalg.eigh(self.matrix)
-        return values, vectors
+        """Eigenvalues of Q, exactly 0 where they are nothing but rounding, and eigenvectors."""
+        sparse = scipy.sparse.issparse(self.matrix)
+        values, vectors = scipy.linalg.eigh(self.matrix.toarray() if sparse else self.matrix)
+        noise = 4 * self.width * float(np.finfo(np.float64).eps) * self._size
+        return np.where(np.abs(values) <= noise, 0.0, values), vectors
 
     def _is_positive_semidefinite(self) -> bool:
-        size = float(np.max(abs(self.matrix).sum(axis=1), initial=0.0))
+        size = self._size
         if size == 0:
             return True
         if not scipy.sparse.issparse(self.matrix):
@@ -112,11 +127,16 @@ class Quadratic(ArrayFields, AbstractRowTerm):
         return 0.5 * self.weight * np.einsum("ij,ij->i", Z @ self.matrix, Z, dtype=np.float64)
 
     def prox(self, Z: Array, step: float) -> Array:
-        if scipy.sparse.issparse(self.matrix):
-            solved = _resolvent(self, float(step)).solve(np.asarray(Z.T, dtype=np.float64, order="F"))
+        factor, size = within(float(step) * self.weight, np.float64), self._size
+        if scipy.sparse.issparse(self.matrix) and (
+            factor * size <= MOST_CONDITION or self.width > MOST_DIAGONALISED
+        ):
+            factor = min(factor, MOST_CONDITION / size) if size else 0.0
+            solved = _resolvent(self, factor).solve(np.asarray(Z.T, dtype=np.float64, order="F"))
             return np.ascontiguousarray(solved.T.astype(Z.dtype, copy=False))
         values, vectors = self._spectrum
-        shrunk = (Z @ vectors) / (1 + step * self.weight * np.maximum(values, 0))
+        with np.errstate(over="ignore"):
+            shrunk = (Z @ vectors) / (1 + factor * np.maximum(values, 0))
         return (shrunk @ vectors.T).astype(Z.dtype, copy=False)
 
 
@@ -182,8 +202,10 @@ class LowRankQuadratic(ArrayFields, AbstractRowTerm):
         return 0.5 * self.weight * (np.square(inside) @ self.values + self.rest * squares)
 
     def prox(self, Z: Array, step: float) -> Array:
-        outside = 1 / (1 + step * self.weight * self.rest)
-        inside = 1 / (1 + step * self.weight * self.values)
+        factor = within(float(step) * self.weight, np.float64)
+        outside = 1 / (1 + factor * self.rest)
+        with np.errstate(over="ignore"):
+            inside = 1 / (1 + factor * self.values)
         correction = ((Z @ self.vectors) * (inside - outside)) @ self.vectors.T
         return (Z * outside + correction).astype(Z.dtype, copy=False)
 
@@ -242,6 +264,6 @@ def _factorise(matrix: Any) -> Any:
 
 
 @functools.lru_cache(maxsize=8)
-def _resolvent(term: Quadratic, step: float) -> Any:
+def _resolvent(term: Quadratic, factor: float) -> Any:
     identity = scipy.sparse.identity(term.width, format="csc")
-    return _factorise(identity + step * term.weight * term.matrix)
+    return _factorise(identity + factor * term.matrix)

@@ -35,8 +35,9 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from vrmf.terms.base import AbstractRowTerm, AbstractTerm, Array, Trait
-from vrmf.terms.penalties import Free, Ridge
+from vrmf.terms.base import AbstractRowTerm, AbstractTerm, Array, Trait, within
+from vrmf.terms.penalties import L1, Free, Ridge
+from vrmf.terms.sets import Box, NonNegative
 
 #: Bound on the iterations of Douglas–Rachford splitting.
 MAX_ITERATIONS = 20_000
@@ -104,10 +105,21 @@ class Sum(AbstractRowTerm):
         if self._order is None:
             return self._split_prox(Z, step)
         ridge, step = ridge_of(self), float(step)
-        P, step = Z / (1 + step * ridge), step / (1 + step * ridge)
+        P = Z / within(1 + step * ridge, Z.dtype)
+        step = step / (1 + step * ridge) if step < 1 else 1 / (1 / step + ridge)
         for term in self._order:
             P = term.prox(P, step)
         return P
+
+    def envelope_gradient(self, Z: Array) -> Array:
+        if not all(isinstance(term, L1 | Ridge | Free | Box | NonNegative) for term in self.terms):
+            return super().envelope_gradient(Z)
+        ridge = ridge_of(self)
+        weight = within(sum(term.weight for term in self.terms if isinstance(term, L1)), Z.dtype)
+        G = np.minimum(np.maximum(Z, -weight), weight)
+        G += ridge / (1 + ridge) * (Z - G)
+        low, high = interval_of(self)
+        return np.minimum(np.maximum(G, Z - high), Z - low)
 
     @property
     def _rows(self) -> tuple[AbstractRowTerm, ...]:
@@ -178,6 +190,18 @@ def ridge_of(term: AbstractTerm) -> float:
     0.75
     """
     return float(sum(part.weight for part in parts_of(term) if isinstance(part, Ridge)))
+
+
+def interval_of(term: AbstractTerm) -> tuple[float, float]:
+    """Return the ends of the interval in which all intervals of a term meet.
+
+    >>> interval_of(NonNegative() + Box(-1.0, 2.0))
+    (0.0, 2.0)
+    """
+    boxes = [part for part in parts_of(term) if isinstance(part, Box)]
+    least = [0.0 for part in parts_of(term) if isinstance(part, NonNegative)]
+    low = max([box.low for box in boxes] + least, default=-math.inf)
+    return low, min((box.high for box in boxes), default=math.inf)
 
 
 def _row_sizes(Z: Array) -> Array:

@@ -314,7 +314,8 @@ def test_codes_after_pivoting_meet_the_conditions(box: str, slope: float, dtype:
     for either in with_and_without_inverse(system):
         P, rounds = pivoted(form, either, C, start)
         error, _ = form.conditions(P, C - P @ system.A, system)
-        assert np.all(error[rounds > 0] <= roundings(dtype))
+        # The inverse is off by roundings times the condition of A.
+        assert np.all(error[rounds > 0] <= max(1.0, np.linalg.cond(system.A) / 10) * roundings(dtype))
 
 
 def duplicate_atoms(D: Array) -> Array:

@@ -1,15 +1,22 @@
-"""How long a fit may take."""
+"""How long a fit may take.
+
+>>> with watched_by(Clock(limit=0.0)):
+...     check_time()
+Traceback (most recent call last):
+vrmf.clock.OutOfTime: max_time=0 seconds are over
+"""
 
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Iterator
 
 from vrmf.compiled import working_seconds
 
 
 class OutOfTime(Exception):
-    """Raised between two blocks of rows when the time of a fit is over; its unfinished step is dropped."""
+    """Raised when the time of a fit is over, in the middle of a step, which is dropped."""
 
 
 class Clock:
@@ -56,3 +63,27 @@ class Clock:
         finally:
             self._stops -= 1
             self._began += working_seconds() - stopped
+
+
+_here = threading.local()  # the clock that watches what this thread does
+
+
+@contextlib.contextmanager
+def watched_by(clock: Clock | None) -> Iterator[None]:
+    """Let :func:`check_time` ask the given clock, in this thread and for as long as this lasts."""
+    before = getattr(_here, "clock", None)
+    _here.clock = clock
+    try:
+        yield
+    finally:
+        _here.clock = before
+
+
+def check_time() -> None:
+    """Raise :class:`OutOfTime` if a clock watches this thread and its time is over.
+
+    Loops that may take long call it, so that they need not be told of clocks.
+    """
+    clock = getattr(_here, "clock", None)
+    if clock is not None:
+        clock.check()

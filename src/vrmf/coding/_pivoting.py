@@ -56,6 +56,7 @@ def pivot(
     high: float,
     slack: Array,
     tiny: float,
+    most_free: int,
     max_rounds: int,
     rounds: Array,
 ) -> None:
@@ -64,7 +65,8 @@ def pivot(
     With F the pinned and S the free entries, the step δ solves A[S, S] δ[S] = residual[S] with δ[F]
     given. If more entries are free than pinned, and ``inverse`` = A⁻¹ is known, the system of the
     pinned ones is the smaller: δ = u − A⁻¹[:, F] μ, where u = ``full_step`` = residual · A⁻¹ and
-    A⁻¹[F, F] μ = u[F] − δ[F]; the force on F becomes force[F] + μ.
+    A⁻¹[F, F] μ = u[F] − δ[F]; the force on F becomes force[F] + μ. Rows with more than ``most_free`` free
+    entries fail at once.
     """
     n, k = H.shape
     zero = slope * 0
@@ -112,6 +114,8 @@ def pivot(
                     new[j] += h[j]
                 for a in range(n_pinned):
                     new[F[a]] = w[F[a]] + b[a]
+            elif n_free > most_free:
+                break
             else:
                 for a in range(n_free):
                     line = A[S[a]]

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from vrmf.clock import check_time
 from vrmf.coding._alternating import subtract_outliers
 from vrmf.coding.base import Atoms, Codes, Ledger, error_scale
 from vrmf.coding.forms import EntrywiseForm, form_of
@@ -51,6 +52,7 @@ def alternating_codes(
     ledger = Ledger(P, scale, max_iter)
     Y, t, rows, E = P.copy(), np.ones(n, dtype), X, np.empty_like(X)
     for iteration in range(1, max_iter + 1):
+        check_time()
         np.matmul(Y, half.D, out=E)
         side.subtract(E, rows)
         miss = half.step(P, Y, E @ half.D.T, t, allowed[ledger.alive])

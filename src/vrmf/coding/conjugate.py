@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from vrmf.clock import check_time
 from vrmf.coding._conjugate import line_search, turn
 from vrmf.coding.alternating import OutlierSide
 from vrmf.coding.base import Atoms, Codes, Ledger, error_scale
@@ -45,6 +46,7 @@ def conjugate_codes(
     direction, G, old = np.zeros_like(P), np.zeros_like(P), np.full(n, np.inf, dtype)
     alpha, miss, ridge = np.ones(n, dtype), np.empty(n, dtype), dtype.type(half.ridge)
     for iteration in range(spent + 1, max_iter + 1):
+        check_time()
         np.matmul(direction, half.D, out=W)
         line_search(E, W, P, direction, G, alpha, ridge, *side.numbers(dtype))
         turn(P, direction, G, old, W @ half.D.T, half.metric, ridge, miss)

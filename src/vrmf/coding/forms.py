@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from vrmf.clock import check_time
 from vrmf.coding._groups import group_conditions, group_step, merge_copies
 from vrmf.coding._pivoting import conditions, pivot
 from vrmf.coding._splitting import entrywise_step, entrywise_steps
@@ -32,6 +33,12 @@ RELAX = 1.6
 
 #: Rounds of pivoting after which a row goes back to splitting.
 MAX_ROUNDS = 8
+
+#: Free entries beyond the rank of A with which pivoting begins: so many may be replaceable by others.
+SPARE_ENTRIES = 16
+
+#: Rows that pivoting gets at a time.
+ROWS_AT_A_TIME = 256
 
 
 @dataclass(frozen=True)
@@ -137,11 +144,16 @@ class EntrywiseForm(AbstractForm):
         # An entry may stay pinned against a force this small: all together they err by a tenth.
         slack = (0.1 / math.sqrt(P.shape[1]) * allowed).astype(P.dtype)
         tiny = P.dtype.type(64 * len(system.A) * np.finfo(P.dtype).eps)
-        pivot(
-            *(P, force, residual, full_step, system.A, inverse, by_inverse),
-            *self._numbers(P),
-            *(slack, tiny, min(MAX_ROUNDS, max_iter), rounds),
-        )
+        # More free entries than the rank of A are a sign of an active set that is far from right.
+        most_free, most_rounds = system.rank + SPARE_ENTRIES, min(MAX_ROUNDS, max_iter)
+        for i in range(0, len(P), ROWS_AT_A_TIME):
+            check_time()
+            some = slice(i, i + ROWS_AT_A_TIME)
+            pivot(
+                *(P[some], force[some], residual[some], full_step[some], system.A, inverse, by_inverse),
+                *self._numbers(P),
+                *(slack[some], tiny, most_free, most_rounds, rounds[some]),
+            )
         return rounds
 
     def _numbers(self, like: Array) -> tuple[float, float, float]:

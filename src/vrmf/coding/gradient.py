@@ -15,6 +15,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from vrmf.clock import check_time
 from vrmf.coding.base import Atoms, Codes, error_scale
 from vrmf.terms.base import AbstractRowTerm, Array
 from vrmf.terms.sets import Absent
@@ -55,6 +56,7 @@ def proximal_gradient_codes(
     solved = np.zeros(n, dtype=bool)
     alive, P, Y, t = np.arange(n), H, H, np.ones((n, 1), dtype=X.dtype)
     for iteration in range(1, max_iter + 1):
+        check_time()
         previous, P = P, code.prox(Y - gradient(Y, data) / lipschitz, 1 / lipschitz)
         move = Y - P
         if iteration % CHECK_EVERY == 0 or iteration in (1, max_iter):

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from vrmf.clock import check_time
 from vrmf.coding._newton import measure_rows, newton_rows
 from vrmf.coding.base import Atoms, Codes, error_scale
 from vrmf.coding.forms import EntrywiseForm, entrywise_form, form_of
@@ -29,6 +30,9 @@ ROUNDINGS = 8.0
 
 #: Products of entries and atoms that exceed the row by more than this factor are larger than they need be.
 MODEST = 32.0
+
+#: Rows that kernels get at a time.
+ROWS_AT_A_TIME = 32
 
 
 @dataclass(frozen=True)
@@ -99,7 +103,10 @@ class NewtonCoder:
         H[far] = 0
         error, steps = np.empty(len(rows)), np.empty(len(rows), np.int64)
         roundings = ROUNDINGS * float(np.finfo(np.float64).eps) * atoms.norm
-        newton_rows(x, D, H, *terms, tol * codes.scale[rows], roundings, budget, error, steps)
+        for some in _few(len(rows)):
+            check_time()
+            allowed = tol * codes.scale[rows[some]]
+            newton_rows(x[some], D, H[some], *terms, allowed, roundings, budget, error[some], steps[some])
         codes.H[rows] = H
         codes.iterations[rows] += steps
         size = self._measure(codes, rows, x, D, terms)
@@ -129,6 +136,11 @@ class NewtonCoder:
     def _products(self, H: Array, D: Array) -> Array:
         """Return Σⱼ |hⱼ|·‖dⱼ‖, the size of what is added up in hD."""
         return np.abs(_double(H)) @ np.sqrt(row_squares(D))
+
+
+def _few(count: int) -> list[slice]:
+    """Return slices of a few rows each, after which time is looked at."""
+    return [slice(i, i + ROWS_AT_A_TIME) for i in range(0, count, ROWS_AT_A_TIME)]
 
 
 def _double(Z: Array) -> Array:

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from vrmf.clock import check_time
 from vrmf.coding.base import Atoms, Codes, error_scale
 from vrmf.coding.forms import AbstractForm, form_of
 from vrmf.coding.system import System
@@ -92,6 +93,7 @@ def split_codes(
     steps = min(FIRST_STEPS + len(system.A) // ATOMS_FOR_ONE_MORE, MOST_FIRST_STEPS)
     P, c, spent, split_next = H, C, 0, start is None
     while len(alive):
+        check_time()
         if split_next:
             steps = min(steps, max_iter - spent)
             P = splitting.run(c, None if start is None else P, steps)
@@ -142,6 +144,7 @@ class _Splitting:
         inverse = self._inverse()
         taken = 0
         while taken < steps:
+            check_time()
             stop = min([steps, *(step for step in ADAPT_AT if step > taken)])
             sums = form.split_steps(H, self.Z, self.U, C, Q, inverse, self.rho, stop - taken)
             taken, factor = stop, self._adapt(_misfit(sums)) if stop < steps else 1.0

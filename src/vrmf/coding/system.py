@@ -20,15 +20,16 @@ class System:
     inverse: Array | None  #: A⁻¹, or None where A is too ill-conditioned for it to be of use
     curvature: float  #: a typical eigenvalue of A, at which splitting is fastest on the average
     bound: float  #: a bound on the largest eigenvalue of A, never 0
+    rank: int  #: a bound on the rank of A
 
     @classmethod
     def of(cls, atoms: Atoms, ridge: float) -> System:
         """Return the system of the dictionary, computed once."""
-        return atoms.once(("system", ridge), lambda: cls._made(atoms.gram, ridge))
+        return atoms.once(("system", ridge), lambda: cls._made(atoms, ridge))
 
     @classmethod
-    def _made(cls, gram: Array, ridge: float) -> System:
-        A = shifted(gram, ridge) if ridge else gram
+    def _made(cls, atoms: Atoms, ridge: float) -> System:
+        A = shifted(atoms.gram, ridge) if ridge else atoms.gram
         eps, k = float(np.finfo(A.dtype).eps), len(A)
         mean = float(np.mean(np.diagonal(A), dtype=np.float64)) or 1.0
         inverse, factor = _inverse(A)
@@ -41,7 +42,8 @@ class System:
         geometric = float(np.exp(2 * np.mean(np.log(pivots, dtype=np.float64))))
         bound = _largest_column(A) or 1.0
         curvature = mean**0.5 * max(geometric, 1e-4 * mean) ** 0.5
-        return cls(A, inverse, max(curvature, 1e3 * eps * bound), bound)
+        rank = k if ridge else min(atoms.D.shape)
+        return cls(A, inverse, max(curvature, 1e3 * eps * bound), bound, rank)
 
     @functools.cached_property
     def first_inverse(self) -> Array:

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from vrmf.checks import whole_number
+from vrmf.clock import check_time, watched_by
 from vrmf.sources.base import AbstractSource, CodeFunction, Reading, RowCheck, added_up
 from vrmf.sources.layout import Layout, Part, Rows, Sample, block_slices
 from vrmf.sources.tables import AbstractRowTable, AbstractTable, as_table
@@ -138,11 +139,11 @@ class LocalSource(AbstractSource):
 
     def _each(self, work: Callable[[Array, Any], T], blocks: list[Any]) -> Iterator[T]:
         def one(block: tuple[Part, Callable[[slice], Array], slice]) -> T:
-            if self.clock is not None:
-                self.clock.check()
             part, read, where = block
             numbers = shifted(where, part.rows) if isinstance(part.rows, slice) else part.rows[where]
-            return work(self.reading(read(where), numbers), numbers)
+            with watched_by(self.clock):
+                check_time()
+                return work(self.reading(read(where), numbers), numbers)
 
         if self.n_threads == 1 or len(blocks) == 1:
             return map(one, blocks)

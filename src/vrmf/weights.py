@@ -18,6 +18,9 @@ from vrmf.terms.base import Array
 #: Rows that are looked at where a sample is enough.
 SAMPLE_ROWS = 1000
 
+#: The automatic ridge on codes, in units of 1/d: a millionth leaves the fit alone to six digits.
+HARMLESS = 1e-6
+
 
 @dataclass(frozen=True, eq=False)
 class _Sums:
@@ -106,10 +109,23 @@ def _check_range(largest_row: float, largest_entry: float, dtype: np.dtype[Any])
         )
 
 
-def chosen_weight(name: str, value: Any, *, auto: float, paper: float) -> float:
-    """Return a positive weight, from a number or one of the words "auto" and "paper"."""
+def chosen_weight(name: str, value: Any, *, auto: float, paper: float, zero: bool = False) -> float:
+    """Return a positive weight, from a number or one of the words "auto" and "paper".
+
+    With ``zero`` the weight may also be 0.
+    """
     if isinstance(value, str):
         if value not in ("auto", "paper"):
-            raise ValueError(f'`{name}` is {value!r}. Use a positive number, "auto" or "paper".')
+            need = "a number of at least 0" if zero else "a positive number"
+            raise ValueError(f'`{name}` is {value!r}. Use {need}, "auto" or "paper".')
         return auto if value == "auto" else paper
-    return real_number(name, value, low=0, strict=True)
+    return real_number(name, value, low=0, strict=not zero)
+
+
+def harmless_ridge(name: str, value: Any, n_features: int) -> float:
+    """Return the weight of a ridge on codes over atoms in the simplex.
+
+    Such atoms have ‖a‖² ≥ 1/d. So "auto", HARMLESS/d, shrinks the code of a single atom by less than
+    the share HARMLESS, and picks one of the codes where atoms depend on each other.
+    """
+    return chosen_weight(name, value, auto=HARMLESS / n_features, paper=n_features**-0.5, zero=True)

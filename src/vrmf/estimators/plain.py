@@ -16,7 +16,7 @@ from vrmf.estimators.base import AtomsOfFixedSize, Weights
 from vrmf.formulations import Formulation
 from vrmf.sources import AbstractSource
 from vrmf.terms import chain_laplacian, grid_laplacian
-from vrmf.weights import DataSummary, chosen_weight
+from vrmf.weights import DataSummary, chosen_weight, harmless_ridge
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -171,8 +171,7 @@ class NMF(AtomsOfFixedSize):
     _nonnegative: ClassVar[bool] = True
 
     def _weights(self, source: AbstractSource, summary: DataSummary, seed: int) -> Weights:
-        d = summary.n_features
-        return {"alpha": chosen_weight("alpha", self.alpha, auto=1 / d, paper=d**-0.5)}
+        return {"alpha": harmless_ridge("alpha", self.alpha, summary.n_features)}
 
     def _formulation(self, n_samples: int, weights: Weights) -> Formulation:
         return formulations.nonnegative(**weights)
@@ -213,7 +212,7 @@ class SmoothDictionaryLearning(AtomsOfFixedSize):
         d = summary.n_features
         auto = 0.1 * summary.row_sum**2 / self.n_components
         return {
-            "alpha": chosen_weight("alpha", self.alpha, auto=1 / d, paper=d**-0.5),
+            "alpha": harmless_ridge("alpha", self.alpha, d),
             "smoothness": chosen_weight("smoothness", self.smoothness, auto=auto, paper=d**-0.5),
             "laplacian": self._matrix(d),
         }

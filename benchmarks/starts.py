@@ -143,7 +143,7 @@ def _nonnegative(X: Array, k: int, **options: Any) -> Any:
 
 
 def _sparse_peers(X: Array, k: int, formulation: Formulation) -> Iterator[Array]:
-    """Yield the dictionaries of ten runs: by full passes from an SVD and random rows, and by mini-batches."""
+    """Yield the dictionaries of ten runs: full passes from an SVD and random rows, and mini-batches."""
     alpha = formulation.code.weight  # type: ignore[attr-defined]
     common = {"n_components": k, "alpha": alpha, "fit_algorithm": "cd", "transform_algorithm": "lasso_cd"}
     passes = 15 if len(X) <= 1000 else 5

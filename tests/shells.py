@@ -35,7 +35,14 @@ def make(name: str, **options: Any) -> AbstractFactorizer:
 
     It starts from random rows: the default would leave two epochs on a few rows little to do.
     """
-    small = {"n_components": 3, "max_iter": 2, "tol": 0, "random_state": 0, "n_jobs": 1, "init": "data"}
+    small: dict[str, Any] = {
+        "n_components": 3,
+        "max_iter": 2,
+        "tol": 0,
+        "random_state": 0,
+        "n_jobs": 1,
+        "init": "data",
+    }
     return ESTIMATORS[name](**(small | options))
 
 

@@ -1,4 +1,4 @@
-"""Laws of starting points: feasible, repeatable, spread over the directions of the data, and never failing."""
+"""Laws of starts: feasible, repeatable, spread over the directions of the data, and never failing."""
 
 from __future__ import annotations
 

@@ -36,8 +36,10 @@ from vrmf.weights import DataSummary
 SEEDS = (0, 1, 2)
 RULES = ("auto", "spread", "data", "svd", "nndsvd")
 
-#: Budgets of the fits that are judged, and of runs that improve a peer's dictionary.
+#: Budgets of the fits that are judged (NMF converges more slowly), and of runs that improve a peer's
+#: dictionary.
 BUDGET: dict[str, Any] = {"tol": 1e-6, "max_iter": 100}
+NMF_BUDGET: dict[str, Any] = {"tol": 1e-9, "max_iter": 300}
 LONG: dict[str, Any] = {"tol": 1e-7, "max_iter": 150}
 
 #: A fit is poor if it is so far above the best known objective, in units of that or of EXACT · f(0).
@@ -53,7 +55,13 @@ class Model:
 
     make: Fit
     peer_runs: Callable[[Array, int, Formulation], Iterator[Array]]
+    budget: dict[str, Any]
     nonnegative: bool = False
+
+    @property
+    def rules(self) -> tuple[str, ...]:
+        """The names of ``init`` that are compared."""
+        return RULES if self.nonnegative else RULES[:-1]
 
 
 def main() -> None:
@@ -62,7 +70,7 @@ def main() -> None:
     parser.add_argument("--models", nargs="*", default=list(MODELS), help="some of the models")
     chosen = parser.parse_args()
     warnings.simplefilter("ignore")
-    results = read("starts") or {"budget": BUDGET, "seeds": list(SEEDS), "cases": {}}
+    results = read("starts") or {"seeds": list(SEEDS), "cases": {}}
     if not chosen.report:
         with threadpool_limits(1):
             for name in chosen.models:
@@ -80,7 +88,8 @@ def survey(name: str, results: dict[str, Any]) -> None:
     model = MODELS[name]
     for case in start_data.CASES:
         key = f"{name} | {case.name}"
-        if key in results["cases"]:
+        known = results["cases"].get(key, {"fits": {}})
+        if all(rule in known["fits"] for rule in model.rules):
             continue
         try:
             X = case.rows()
@@ -89,7 +98,7 @@ def survey(name: str, results: dict[str, Any]) -> None:
             continue
         if model.nonnegative and not case.is_nonnegative:
             continue
-        results["cases"][key] = found = run_case(model, case, X)
+        results["cases"][key] = found = run_case(model, case, X, known)
         write("starts", results)
         excess = {rule: [100 * value for value in above(found, rule)] for rule in found["fits"]}
         told = "  ".join(
@@ -98,22 +107,23 @@ def survey(name: str, results: dict[str, Any]) -> None:
         print(f"{key:50s} {found['spent']:5.1f} s  {told}", flush=True)
 
 
-def run_case(model: Model, case: Case, X: Array) -> dict[str, Any]:
-    """Return the objectives of all fits on one data set."""
+def run_case(model: Model, case: Case, X: Array, known: dict[str, Any]) -> dict[str, Any]:
+    """Return the objectives of all fits on one data set; those that are known are not run again."""
     begin, k = time.perf_counter(), case.n_components
-    fits: dict[str, list[float]] = {}
-    for rule in RULES:
-        if rule == "nndsvd" and not model.nonnegative:
-            continue
-        fits[rule] = [
-            float(model.make(X, k, init=rule, random_state=seed, **BUDGET).objective_) for seed in SEEDS
-        ]
-    formulation = model.make(X, k, random_state=0, max_iter=1).formulation_
-    improve = partial(model.make, X, k, random_state=0, solver=VR(opening=False), **LONG)
-    theirs = [
-        float(improve(init=atoms_from_rows(formulation, D)).objective_)
-        for D in model.peer_runs(X, k, formulation)
-    ]
+
+    def objective(**options: Any) -> float:
+        return float(model.make(X, k, **options).objective_)
+
+    fits = {
+        rule: known["fits"].get(rule)
+        or [objective(init=rule, random_state=seed, **model.budget) for seed in SEEDS]
+        for rule in model.rules
+    }
+    theirs = known.get("peers")
+    if theirs is None:
+        formulation = model.make(X, k, random_state=0, max_iter=1).formulation_
+        improve = partial(objective, random_state=0, solver=VR(opening=False), **LONG)
+        theirs = [improve(init=atoms_from_rows(formulation, D)) for D in model.peer_runs(X, k, formulation)]
     return {
         "held out": case in start_data.HELD_OUT,
         "shape": [*X.shape, k],
@@ -173,9 +183,9 @@ def _nonnegative_peers(X: Array, k: int, formulation: Formulation) -> Iterator[A
 
 
 MODELS = {
-    "DictionaryLearning": Model(partial(_sparse, 1.0), _sparse_peers),
-    "NMF": Model(_nonnegative, _nonnegative_peers, nonnegative=True),
-    "DictionaryLearning, alpha/10": Model(partial(_sparse, 0.1), _sparse_peers),
+    "DictionaryLearning": Model(partial(_sparse, 1.0), _sparse_peers, BUDGET),
+    "NMF": Model(_nonnegative, _nonnegative_peers, NMF_BUDGET, nonnegative=True),
+    "DictionaryLearning, alpha/10": Model(partial(_sparse, 0.1), _sparse_peers, BUDGET),
 }
 
 

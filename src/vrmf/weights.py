@@ -18,7 +18,7 @@ from vrmf.terms.base import Array
 #: Rows that are looked at where a sample is enough.
 SAMPLE_ROWS = 1000
 
-#: The automatic ridge on codes, in units of 1/d: a millionth leaves the fit alone to six digits.
+#: The automatic ridge on codes over atoms in the simplex, in units of 1/d, the least ‖a‖² of an atom.
 HARMLESS = 1e-6
 
 
@@ -127,5 +127,8 @@ def harmless_ridge(name: str, value: Any, n_features: int) -> float:
 
     Such atoms have ‖a‖² ≥ 1/d. So "auto", HARMLESS/d, shrinks the code of a single atom by less than
     the share HARMLESS, and picks one of the codes where atoms depend on each other.
+
+    >>> harmless_ridge("alpha", "auto", 100), harmless_ridge("alpha", 0, 100)
+    (1e-08, 0.0)
     """
     return chosen_weight(name, value, auto=HARMLESS / n_features, paper=n_features**-0.5, zero=True)

@@ -146,7 +146,7 @@ class GroupDictionaryLearning(AtomsOfFixedSize):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class NMF(AtomsOfFixedSize):
-    """Nonnegative codes with a ridge over atoms in the simplex (P3, online NMF).
+    """Nonnegative codes over atoms in the simplex (P3, online NMF).
 
     Not the NMF of scikit-learn: atoms are nonnegative *and sum to 1*, which fixes the scale that
     plain NMF leaves open. Minimises the mean of ½‖x − hD‖² + (alpha/2)‖h‖² over h ≥ 0 and D.
@@ -155,8 +155,9 @@ class NMF(AtomsOfFixedSize):
     Parameters
     ----------
     alpha : float, "auto" or "paper"
-        λ. ``"auto"`` is 1/d, ``"paper"`` 1/√d; neither depends on the scale of the data, since
-        codes scale with it.
+        λ, at least 0. ``"auto"`` is 10⁻⁶/d, which makes codes unique and leaves the reconstruction
+        alone, since atoms have ‖d‖² ≥ 1/d; ``"paper"`` is 1/√d, which shrinks codes. Neither depends
+        on the scale of the data, since codes scale with it.
 
     Examples
     --------

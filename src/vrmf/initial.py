@@ -20,7 +20,7 @@ from vrmf.starts import (
     spread_rows,
 )
 from vrmf.terms.base import Array
-from vrmf.weights import SAMPLE_ROWS, DataSummary
+from vrmf.weights import DataSummary
 
 #: Rules that start from a sample of the rows, by the name that ``init`` has for them.
 RULES: dict[str, Callable[[Sample, np.random.Generator], Array]] = {
@@ -29,6 +29,9 @@ RULES: dict[str, Callable[[Sample, np.random.Generator], Array]] = {
     "svd": singular_rows,
     "nndsvd": nonnegative_singular_rows,
 }
+
+#: Rows that a start is chosen from: of fewer, a contest would learn the sample rather than the data.
+START_ROWS = 2000
 
 #: Names that ``init`` accepts.
 NAMES = ("auto", *RULES, "random", "ones")
@@ -91,7 +94,7 @@ def _sample(
     rng: np.random.Generator,
 ) -> Sample:
     """Return rows for a start, and whether codes may be negative."""
-    rows = source.rows(source.layout.choose(rng, max(SAMPLE_ROWS, 2 * n_components)))
+    rows = source.rows(source.layout.choose(rng, max(START_ROWS, 2 * n_components)))
     rows = summary.clipped(rows) if formulation.has_outliers else rows
     below = np.full((1, n_components), -1e-3 / n_components)  # inside of a ball of codes, too
     return Sample(

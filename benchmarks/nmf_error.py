@@ -5,6 +5,10 @@
 On digits, CBCL, Yale B and MNIST with 1, 5, 12 and 49 atoms. Both libraries get the same seed; H are the
 codes of ``transform``. The error with the default weight should be within 0.5 % of that with a vanishing
 one, and not above scikit-learn's by more than 1 %.
+
+Where a problem has several minima close to one another, a change of the weight by a millionth can decide
+between them. So there is also a fit with a vanishing weight that goes on from the dictionary of the
+default: what it gains is what the default weight costs.
 """
 
 from __future__ import annotations
@@ -20,6 +24,7 @@ from common import RESULTS, Array, cbcl, machine, mnist, write, yaleb
 from threadpoolctl import threadpool_limits
 
 import vrmf
+from vrmf.solvers import VR
 
 SEED = 0
 ATOMS = (1, 5, 12, 49)
@@ -44,9 +49,10 @@ def relative_error(model: Any, X: Array) -> float:
 
 def run(name: str, X: Array, k: int) -> dict[str, Any]:
     """Return the errors and seconds of all models on one data set."""
+    vanishing = {"alpha": VANISHING / X.shape[1], "random_state": SEED, "n_jobs": 1, **BUDGET}
     models = {
         "auto": vrmf.NMF(k, random_state=SEED, n_jobs=1, **BUDGET),
-        "vanishing": vrmf.NMF(k, alpha=VANISHING / X.shape[1], random_state=SEED, n_jobs=1, **BUDGET),
+        "vanishing": vrmf.NMF(k, **vanishing),
         "zero": vrmf.NMF(k, alpha=0, random_state=SEED, n_jobs=1, **BUDGET),
         "scikit-learn": sklearn.decomposition.NMF(k, random_state=SEED, **PEER),
     }
@@ -56,6 +62,8 @@ def run(name: str, X: Array, k: int) -> dict[str, Any]:
         model.fit(X)
         found[f"{label}, seconds"] = round(time.perf_counter() - begin, 2)
         found[label] = relative_error(model, X)
+    further = vrmf.NMF(k, init=models["auto"].components_, solver=VR(opening=False), **vanishing).fit(X)
+    found["vanishing, from auto"] = relative_error(further, X)
     told = "  ".join(f"{label} {found[label]:.5f} ({found[f'{label}, seconds']:.1f} s)" for label in models)
     print(f"{name:18s} k={k:<3d} {told}", flush=True)
     return found
@@ -70,16 +78,17 @@ def table(runs: list[dict[str, Any]]) -> str:
         f"scikit-learn's `NMF` with {PEER['max_iter']} iterations; ours with tol={BUDGET['tol']:g} and "
         f"max_iter={BUDGET['max_iter']}. Made by `benchmarks/nmf_error.py`.",
         "",
-        "| data | k | auto | 10⁻⁹/d | 0 | scikit-learn | auto over 10⁻⁹/d | auto over scikit-learn "
-        "| seconds, ours and theirs |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "| data | k | auto | 10⁻⁹/d | 10⁻⁹/d, from the dictionary of auto | 0 | scikit-learn "
+        "| cost of the weight | auto over scikit-learn | seconds, ours and theirs |",
+        "|---|---|---|---|---|---|---|---|---|---|",
     ]
     for found in runs:
-        auto, small, zero, peer = (found[label] for label in ("auto", "vanishing", "zero", "scikit-learn"))
+        labels = ("auto", "vanishing", "vanishing, from auto", "zero", "scikit-learn")
+        auto, small, further, zero, peer = (found[label] for label in labels)
         spent = f"{found['auto, seconds']:.1f}, {found['scikit-learn, seconds']:.1f}"
         lines.append(
-            f"| {found['data']} | {found['k']} | {auto:.5f} | {small:.5f} | {zero:.5f} | {peer:.5f} "
-            f"| {auto / small - 1:+.2%} | {auto / peer - 1:+.2%} | {spent} |"
+            f"| {found['data']} | {found['k']} | {auto:.5f} | {small:.5f} | {further:.5f} | {zero:.5f} "
+            f"| {peer:.5f} | {auto / further - 1:+.3%} | {auto / peer - 1:+.2%} | {spent} |"
         )
     return "\n".join(lines) + "\n"
 

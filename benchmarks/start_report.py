@@ -10,7 +10,7 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
-from starts import BUDGET, NMF_BUDGET, POOR, RULES, above
+from starts import BUDGET, POOR, RULES, above
 
 HALVES = {"tuning": False, "held out": True}
 
@@ -23,8 +23,7 @@ def report(results: dict[str, Any], folder: Path) -> None:
         "",
         f"Fits more than {POOR:.0%} above the best known objective, of all fits (three seeds for each data "
         f"set), and how far the worst one is above it. Fits have tol={BUDGET['tol']:g} and "
-        f"max_iter={BUDGET['max_iter']}, those of NMF tol={NMF_BUDGET['tol']:g} and "
-        f"max_iter={NMF_BUDGET['max_iter']}. One half of the data sets chose the default, the other half "
+        f"max_iter={BUDGET['max_iter']}. One half of the data sets chose the default, the other half "
         "judges it. Made by `benchmarks/starts.py`.",
         "",
         "![Shares of fits by their distance to the best known objective](starts.svg)",

@@ -36,10 +36,8 @@ from vrmf.weights import DataSummary
 SEEDS = (0, 1, 2)
 RULES = ("auto", "spread", "data", "svd", "nndsvd")
 
-#: Budgets of the fits that are judged (NMF converges more slowly), and of runs that improve a peer's
-#: dictionary.
+#: Budgets of the fits that are judged, and of runs that improve a peer's dictionary.
 BUDGET: dict[str, Any] = {"tol": 1e-6, "max_iter": 100}
-NMF_BUDGET: dict[str, Any] = {"tol": 1e-9, "max_iter": 300}
 LONG: dict[str, Any] = {"tol": 1e-7, "max_iter": 150}
 
 #: A fit is poor if it is so far above the best known objective, in units of that or of EXACT · f(0).
@@ -55,7 +53,6 @@ class Model:
 
     make: Fit
     peer_runs: Callable[[Array, int, Formulation], Iterator[Array]]
-    budget: dict[str, Any]
     nonnegative: bool = False
 
     @property
@@ -116,7 +113,7 @@ def run_case(model: Model, case: Case, X: Array, known: dict[str, Any]) -> dict[
 
     fits = {
         rule: known["fits"].get(rule)
-        or [objective(init=rule, random_state=seed, **model.budget) for seed in SEEDS]
+        or [objective(init=rule, random_state=seed, **BUDGET) for seed in SEEDS]
         for rule in model.rules
     }
     theirs = known.get("peers")
@@ -183,9 +180,9 @@ def _nonnegative_peers(X: Array, k: int, formulation: Formulation) -> Iterator[A
 
 
 MODELS = {
-    "DictionaryLearning": Model(partial(_sparse, 1.0), _sparse_peers, BUDGET),
-    "NMF": Model(_nonnegative, _nonnegative_peers, NMF_BUDGET, nonnegative=True),
-    "DictionaryLearning, alpha/10": Model(partial(_sparse, 0.1), _sparse_peers, BUDGET),
+    "DictionaryLearning": Model(partial(_sparse, 1.0), _sparse_peers),
+    "NMF": Model(_nonnegative, _nonnegative_peers, nonnegative=True),
+    "DictionaryLearning, alpha/10": Model(partial(_sparse, 0.1), _sparse_peers),
 }
 
 

@@ -41,6 +41,8 @@ benchmarks-codes: $(READY)  ## about half an hour
 benchmarks-solvers: $(READY)  ## about two hours
 	$(BIN)/python -m pip install --quiet --editable ".[benchmarks]"
 	$(BIN)/python benchmarks/solvers.py
+	$(BIN)/python benchmarks/starts.py
+	$(BIN)/python benchmarks/nmf_error.py
 
 benchmarks-scale: $(READY)  ## about an hour, with a file of 8 GB in the folder for temporary files
 	$(BIN)/python benchmarks/out_of_core.py

@@ -95,9 +95,19 @@ def test_streams_and_iterates_check_parameters_too(name: str) -> None:
 WEIGHTS = ("alpha", "outlier_alpha", "smoothness", "dictionary_alpha", "max_code", "max_outlier")
 
 
-@pytest.mark.parametrize("value", BAD_WEIGHTS, ids=repr)
+#: Models whose codes are bounded without ``alpha``.
+MAY_BE_ZERO = ("nmf", "smooth-dictionary-learning")
+
+
 @pytest.mark.parametrize(
-    ("name", "weight"), [(name, weight) for weight in WEIGHTS for name in having(weight)]
+    ("name", "weight", "value"),
+    [
+        (name, weight, value)
+        for weight in WEIGHTS
+        for name in having(weight)
+        for value in BAD_WEIGHTS
+        if not (weight == "alpha" and name in MAY_BE_ZERO and value == 0)
+    ],
 )
 def test_weights_must_be_positive(name: str, weight: str, value: Any) -> None:
     refused(name, f"`{weight}` is {re.escape(repr(value))}. Use a", **{weight: value})

@@ -233,7 +233,7 @@ NMF_PROBLEMS: dict[str, Any] = {
 def test_the_default_tolerance_leaves_little_to_gain(name: str) -> None:
     data, k = NMF_PROBLEMS[name](np.random.default_rng(0))
     default = NMF(k, random_state=0).fit(data)
-    longer = NMF(k, init=default.components_, tol=1e-9, max_iter=1000, solver=VR(opening=False))
+    longer = NMF(k, init=default.components_, tol=1e-9, solver=VR(opening=False))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # it may run its whole budget
         longer.fit(data)

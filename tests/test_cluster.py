@@ -25,6 +25,7 @@ import pytest
 import vrmf
 from vrmf.checkpoint import verify
 from vrmf.estimators import AbstractFactorizer
+from vrmf.initial import NAMES
 from vrmf.solvers import VR
 from vrmf.sources import as_source
 from vrmf.terms.base import Array
@@ -131,6 +132,15 @@ def test_every_kind_of_model_goes_to_the_workers(client: Any, name: str) -> None
     np.testing.assert_array_equal(
         model(name=name, max_iter=1).fit(on_cluster()).components_, local.components_
     )
+
+
+@pytest.mark.parametrize("init", [name for name in NAMES if name != "ones"])
+def test_every_start_has_the_bits_of_the_local_source(client: Any, init: str) -> None:
+    for name in ("DictionaryLearning", "NMF", "RobustPCA"):
+        local, remote = (
+            next(iter(model(name=name, init=init).iterate(rows))).D for rows in (twin(), on_cluster())
+        )
+        np.testing.assert_array_equal(remote, local)
 
 
 def test_bits_do_not_depend_on_the_number_of_workers(client: Any) -> None:

@@ -107,8 +107,9 @@ def test_centring_is_that_of_the_array(kind: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ["mapped", "fortran mapped", "strided mapped"])
 def test_whole_numbers_in_a_file_become_floats(kind: str, dtype: str, tmp_path: Path) -> None:
     numbers = np.minimum(10 * X, 255).astype(dtype)
-    model = make("nmf").fit(KINDS[kind].make(numbers, tmp_path))
-    expected = make("nmf").fit(numbers.astype(float))
+    # Chunks change the order of sums; with a ridge that counts, rounding stays rounding.
+    model = make("nmf", alpha=0.1).fit(KINDS[kind].make(numbers, tmp_path))
+    expected = make("nmf", alpha=0.1).fit(numbers.astype(float))
     np.testing.assert_allclose(model.components_, expected.components_, rtol=1e-6, atol=1e-9)
 
 

@@ -50,6 +50,7 @@ def fits(X: Array, passes: int, n_components: int, seed: int) -> Iterator[Fit]:
                 max_iter=epochs,
                 tol=0,
                 record_every=1,
+                init="data",
                 random_state=seed,
             )
             yield Fit(problem, solver, model.fit(X))

@@ -201,13 +201,13 @@ def group_dictionary_learning(
 
 def nonnegative(alpha: float) -> Formulation:
     """(P3) Atoms in the simplex, codes h ≥ 0 with φ = (alpha/2)‖h‖²."""
-    return Formulation(Simplex(), NonNegative() + Ridge(alpha))
+    return Formulation(Simplex(), _with_ridge(NonNegative(), alpha))
 
 
 def smooth_dictionary_learning(alpha: float, smoothness: float, laplacian: Any) -> Formulation:
     """(P4) Atoms in the simplex with ψ = (smoothness/2) tr(D L Dᵀ), codes as in (P3)."""
     atoms = Sum((Quadratic(laplacian, smoothness), Simplex()), iterative=True)
-    return Formulation(atoms, NonNegative() + Ridge(alpha))
+    return Formulation(atoms, _with_ridge(NonNegative(), alpha))
 
 
 def robust_pca(alpha: float, outlier_alpha: float, n_samples: int) -> Formulation:

@@ -8,14 +8,33 @@ from typing import Any
 
 import numpy as np
 
+from vrmf.contest import STARTS, best_start, rows_for_contest
 from vrmf.formulations import Formulation
 from vrmf.problem import feasible
-from vrmf.sources import AbstractSource
+from vrmf.sources import AbstractSource, single_threaded_blas
+from vrmf.starts import (
+    Sample,
+    nonnegative_singular_rows,
+    random_rows,
+    singular_rows,
+    spread_rows,
+)
 from vrmf.terms.base import Array
-from vrmf.weights import SAMPLE_ROWS, DataSummary
+from vrmf.weights import DataSummary
+
+#: Rules that start from a sample of the rows, by the name that ``init`` has for them.
+RULES: dict[str, Callable[[Sample, np.random.Generator], Array]] = {
+    "spread": spread_rows,
+    "data": random_rows,
+    "svd": singular_rows,
+    "nndsvd": nonnegative_singular_rows,
+}
+
+#: Rows that a start is chosen from: of fewer, a contest would learn the sample rather than the data.
+START_ROWS = 2000
 
 #: Names that ``init`` accepts.
-NAMES = ("data", "random", "svd", "ones")
+NAMES = ("auto", *RULES, "random", "ones")
 
 
 def initial_dictionary(
@@ -29,9 +48,11 @@ def initial_dictionary(
 ) -> Array:
     """Return a feasible dictionary (k, d), from a name or a given array.
 
-    ``"data"`` takes nonzero rows of the data, with outlying entries clipped if there is an outlier
-    term, and rescales them by ``to_atoms``; ``"random"`` and ``"svd"`` rescale random directions and
-    right singular vectors of a sample; ``"ones"`` is the start of the paper's experiments.
+    The names of ``RULES`` choose directions from a sample of the rows, with outlying entries clipped if
+    there is an outlier term; random directions fill up where these are fewer than k, and ``to_atoms``
+    rescales them. ``"random"`` takes random directions alone, ``"ones"`` is the start of the paper's
+    experiments. ``"auto"`` is the winner of a contest between several ``"spread"`` starts on the
+    sample, one ``"spread"`` start where that would be too dear, and ``"data"`` with outliers.
     """
     if not isinstance(init, str):
         return given_dictionary("init", init, formulation, n_components, source)
@@ -41,24 +62,55 @@ def initial_dictionary(
             f"({n_components}, {source.n_features})."
         )
     rng = np.random.default_rng([seed, 0, 2])  # (seed, step) belongs to the mini-batches
+
+    def atoms_of(rows: Array) -> Array:
+        missing = _random_rows(rng, n_components - len(rows), summary)
+        return feasible(formulation, to_atoms(np.concatenate([rows, missing]).astype(source.dtype)))
+
     if init == "ones":
-        warnings.warn(
-            "With init='ones' all atoms are equal, and they stay equal wherever equal atoms get "
-            "equal codes: D then keeps rank one. It is meant for reproduction; use init='data'.",
-            UserWarning,
-            stacklevel=4,
-        )
-        rows = np.ones((n_components, source.n_features))
-    elif init == "random":
-        rows = _random_rows(rng, n_components, summary)
-    else:
-        sample = source.rows(source.layout.choose(rng, max(SAMPLE_ROWS, 2 * n_components)))
-        sample = summary.clipped(sample) if formulation.has_outliers else sample
-        if init == "data":
-            rows = _data_rows(rng, sample, n_components, summary)
-        else:
-            rows = _singular_rows(rng, sample, n_components, summary)
-    return feasible(formulation, to_atoms(rows.astype(source.dtype)))
+        _warn_of_ones()
+        return atoms_of(np.ones((n_components, source.n_features)))
+    if init == "random":
+        return atoms_of(np.empty((0, source.n_features)))
+    with single_threaded_blas():
+        sample = _sample(source, formulation, n_components, summary, rng)
+        if init != "auto":
+            return atoms_of(RULES[init](sample, rng))
+        if formulation.has_outliers:  # rows that are explained worst may be those with outliers
+            return atoms_of(random_rows(sample, rng))
+        count = rows_for_contest(len(sample.X), n_components, source.n_features)
+        if count == 0:
+            return atoms_of(spread_rows(sample, rng))
+        starts = [atoms_of(spread_rows(sample, rng)) for _ in range(STARTS)]
+        some = np.sort(rng.choice(len(sample.X), count, replace=False))
+        return best_start(formulation, sample.X[some].astype(source.dtype), starts)
+
+
+def _sample(
+    source: AbstractSource,
+    formulation: Formulation,
+    n_components: int,
+    summary: DataSummary,
+    rng: np.random.Generator,
+) -> Sample:
+    """Return rows for a start, and whether codes may be negative."""
+    rows = source.rows(source.layout.choose(rng, max(START_ROWS, 2 * n_components)))
+    rows = summary.clipped(rows) if formulation.has_outliers else rows
+    below = np.full((1, n_components), -1e-3 / n_components)  # inside of a ball of codes, too
+    return Sample(
+        rows[np.any(rows != 0, axis=1)].astype(np.float64),
+        n_components,
+        signed=bool(np.isfinite(formulation.code.value(below))),
+    )
+
+
+def _warn_of_ones() -> None:
+    warnings.warn(
+        "With init='ones' all atoms are equal, and they stay equal wherever equal atoms get "
+        "equal codes: D then keeps rank one. It is meant for reproduction; use init='auto'.",
+        UserWarning,
+        stacklevel=5,
+    )
 
 
 def given_dictionary(
@@ -87,26 +139,6 @@ def given_dictionary(
         )
     # What is feasible to single precision may need a last touch in double.
     return feasible(formulation, D.astype(source.dtype))
-
-
-def _chosen(rng: np.random.Generator, n: int, size: int) -> Array:
-    return rng.choice(n, min(n, size), replace=False)
-
-
-def _data_rows(rng: np.random.Generator, sample: Array, n_components: int, summary: DataSummary) -> Array:
-    """Pick distinct nonzero rows at random; if they are too few, random directions fill up."""
-    distinct = np.unique(sample[np.any(sample != 0, axis=1)], axis=0)
-    rows = distinct[_chosen(rng, len(distinct), n_components)] if len(distinct) else distinct
-    return np.concatenate([rows, _random_rows(rng, n_components - len(rows), summary)])
-
-
-def _singular_rows(
-    rng: np.random.Generator, sample: Array, n_components: int, summary: DataSummary
-) -> Array:
-    vectors = np.linalg.svd(sample.astype(np.float64), full_matrices=False)[2][:n_components]
-    signs = np.where(np.sum(vectors, axis=1) < 0, -1.0, 1.0)
-    rows = vectors * signs[:, None] * summary.entry * summary.n_features**0.5
-    return np.concatenate([rows, _random_rows(rng, n_components - len(rows), summary)])
 
 
 def _random_rows(rng: np.random.Generator, count: int, summary: DataSummary) -> Array:

@@ -18,6 +18,9 @@ from vrmf.terms.base import Array
 #: Rows that are looked at where a sample is enough.
 SAMPLE_ROWS = 1000
 
+#: The automatic ridge on codes over atoms in the simplex, in units of 1/d, the least ‖a‖² of an atom.
+HARMLESS = 1e-6
+
 
 @dataclass(frozen=True, eq=False)
 class Sums:
@@ -113,10 +116,26 @@ class DataSummary:
         return np.clip(rows, low, high).astype(rows.dtype, copy=False)
 
 
-def chosen_weight(name: str, value: Any, *, auto: float, paper: float) -> float:
-    """Return a positive weight, from a number or one of the words "auto" and "paper"."""
+def chosen_weight(name: str, value: Any, *, auto: float, paper: float, zero: bool = False) -> float:
+    """Return a positive weight, from a number or one of the words "auto" and "paper".
+
+    With ``zero`` the weight may also be 0.
+    """
     if isinstance(value, str):
         if value not in ("auto", "paper"):
-            raise ValueError(f'`{name}` is {value!r}. Use a positive number, "auto" or "paper".')
+            need = "a number of at least 0" if zero else "a positive number"
+            raise ValueError(f'`{name}` is {value!r}. Use {need}, "auto" or "paper".')
         return auto if value == "auto" else paper
-    return real_number(name, value, low=0, strict=True)
+    return real_number(name, value, low=0, strict=not zero)
+
+
+def harmless_ridge(name: str, value: Any, n_features: int) -> float:
+    """Return the weight of a ridge on codes over atoms in the simplex.
+
+    Such atoms have ‖a‖² ≥ 1/d. So "auto", HARMLESS/d, shrinks the code of a single atom by less than
+    the share HARMLESS, and picks one of the codes where atoms depend on each other.
+
+    >>> harmless_ridge("alpha", "auto", 100), harmless_ridge("alpha", 0, 100)
+    (1e-08, 0.0)
+    """
+    return chosen_weight(name, value, auto=HARMLESS / n_features, paper=n_features**-0.5, zero=True)

@@ -65,8 +65,12 @@ class AbstractFactorizer(
         k, the number of atoms.
     solver : {"vr", "smm", "sgd", "batch"} or a value of vrmf.solvers
         The method; its options live on the value, as in ``solver=VR(batch_size=256)``.
-    init : {"data", "random", "svd", "ones"} or array of shape (n_components, n_features)
-        The dictionary to start from. ``"data"``: rows of the data, rescaled.
+    init : name, or array of shape (n_components, n_features)
+        The dictionary to start from. ``"spread"``: rows of different directions (k-means++ on
+        directions); ``"data"``: random rows; ``"svd"`` and ``"nndsvd"``: singular vectors, or their
+        nonnegative parts; ``"random"``: random directions; ``"ones"``: as in the paper's experiments.
+        ``"auto"``: the best of several ``"spread"`` starts after a few steps on a sample of the rows;
+        ``"data"``, with outlying entries clipped, in models with outliers.
     max_iter : int
         The largest number of epochs: for VR an anchor with its inner steps, for SMM and SGD one
         pass over the data, for batch one step.
@@ -137,7 +141,7 @@ class AbstractFactorizer(
     n_components: int = 10
     _: KW_ONLY
     solver: Any = "vr"
-    init: Any = "data"
+    init: Any = "auto"
     max_iter: int = 300
     max_time: float | None = None
     tol: float = 1e-6

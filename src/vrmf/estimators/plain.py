@@ -16,7 +16,7 @@ from vrmf.estimators.base import AtomsOfFixedSize, Weights
 from vrmf.formulations import Formulation
 from vrmf.sources import AbstractSource
 from vrmf.terms import chain_laplacian, grid_laplacian
-from vrmf.weights import DataSummary, chosen_weight
+from vrmf.weights import DataSummary, chosen_weight, harmless_ridge
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -158,7 +158,7 @@ class GroupDictionaryLearning(AtomsOfFixedSize):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class NMF(AtomsOfFixedSize):
-    """Nonnegative codes with a ridge over atoms in the simplex (P3, online NMF).
+    """Nonnegative codes over atoms in the simplex (P3, online NMF).
 
     Not the NMF of scikit-learn: atoms are nonnegative *and sum to 1*, which fixes the scale that
     plain NMF leaves open. Minimises the mean of ½‖x − hD‖² + (alpha/2)‖h‖² over h ≥ 0 and D.
@@ -167,8 +167,9 @@ class NMF(AtomsOfFixedSize):
     Parameters
     ----------
     alpha : float, "auto" or "paper"
-        λ. ``"auto"`` is 1/d, ``"paper"`` 1/√d; neither depends on the scale of the data, since
-        codes scale with it.
+        λ, at least 0. ``"auto"`` is 10⁻⁶/d, which leaves the reconstruction alone, since atoms have
+        ‖d‖² ≥ 1/d; ``"paper"`` is 1/√d, which shrinks codes. Neither depends on the scale of the data,
+        since codes scale with it. A larger one makes codes unique where atoms are dependent.
 
     Attributes
     ----------
@@ -188,8 +189,7 @@ class NMF(AtomsOfFixedSize):
     _nonnegative: ClassVar[bool] = True
 
     def _weights(self, source: AbstractSource, summary: DataSummary, seed: int) -> Weights:
-        d = summary.n_features
-        return {"alpha": chosen_weight("alpha", self.alpha, auto=1 / d, paper=d**-0.5)}
+        return {"alpha": harmless_ridge("alpha", self.alpha, summary.n_features)}
 
     def _formulation(self, n_samples: int, weights: Weights) -> Formulation:
         return formulations.nonnegative(**weights)
@@ -235,7 +235,7 @@ class SmoothDictionaryLearning(AtomsOfFixedSize):
         d = summary.n_features
         auto = 0.1 * summary.row_sum**2 / self.n_components
         return {
-            "alpha": chosen_weight("alpha", self.alpha, auto=1 / d, paper=d**-0.5),
+            "alpha": harmless_ridge("alpha", self.alpha, d),
             "smoothness": chosen_weight("smoothness", self.smoothness, auto=auto, paper=d**-0.5),
             "laplacian": self._matrix(d),
         }

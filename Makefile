@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 endif
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint types laws reproduce reproduce-quick benchmarks benchmarks-codes benchmarks-solvers benchmarks-scale build clean
+.PHONY: demo test lint types laws reproduce reproduce-quick benchmarks benchmarks-codes benchmarks-solvers benchmarks-scale benchmarks-answers build clean
 
 demo: $(READY)  ## fit corrupted digits, print a table, draw pictures into demo-output/
 	$(BIN)/vrmf demo --output demo-output
@@ -32,7 +32,7 @@ reproduce: $(READY)  ## the same at the size of docs/reproduction.md, about two 
 	$(BIN)/python -m pip install --quiet --editable ".[benchmarks]"
 	$(BIN)/vrmf reproduce --synth-rows 10000
 
-benchmarks: benchmarks-codes benchmarks-solvers benchmarks-scale  ## against peers; images from the folder VRMF_DATA or the internet
+benchmarks: benchmarks-codes benchmarks-solvers benchmarks-scale benchmarks-answers  ## against peers; images from the folder VRMF_DATA or the internet
 
 benchmarks-codes: $(READY)  ## about half an hour
 	$(BIN)/python -m pip install --quiet --editable ".[benchmarks]"
@@ -48,6 +48,11 @@ benchmarks-scale: $(READY)  ## about an hour, with a file of 8 GB in the folder 
 	$(BIN)/python benchmarks/out_of_core.py
 	$(BIN)/python benchmarks/distributed.py
 	$(BIN)/python benchmarks/scale_model.py
+
+benchmarks-answers: $(READY)  ## about an hour: what defaults leave to gain, and how often they end in a poor minimum
+	$(BIN)/python benchmarks/certificate.py
+	$(BIN)/python benchmarks/nmf_error.py
+	$(BIN)/python benchmarks/starts.py
 
 build: $(READY)  ## a wheel and a source archive in dist/
 	$(BIN)/python -m build

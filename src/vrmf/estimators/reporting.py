@@ -77,6 +77,8 @@ def warn_of_outcome(name: str, solver: AbstractSolver, reason: Reason, report: R
                 " SMM and SGD measure stationarity only if `record_every` is set; tol=0 asks for the "
                 "whole budget and does not warn."
             )
+        if report.measured is None:
+            advice = " There was no time to measure the dictionary, so its figures are NaN. Increase it."
         warnings.warn(
             f"{name} stopped before it was stationary ({reason.text}).{advice}",
             ConvergenceWarning,

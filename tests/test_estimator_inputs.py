@@ -147,7 +147,7 @@ def test_an_empty_chunk_has_no_codes() -> None:
 
 # Memory ------------------------------------------------------------------------------------------
 
-BIG = 2**23  #: bytes
+BIG = 2**24  #: bytes
 
 
 def big(kind: str, folder: Path) -> Any:
@@ -170,6 +170,7 @@ def test_no_copy_of_the_data_is_made(
     monkeypatch.setattr(tables, "ROWS_BYTES", 0)
     data = big(kind, tmp_path)
     model = make("nmf", solver=solver, max_iter=1, init="data")
+    model.fit(np.random.default_rng(0).random((200, 64)))  # kernels are loaded
     tracemalloc.start()
     try:
         model.fit(data)

@@ -98,7 +98,7 @@ def _sample(
     rows = summary.clipped(rows) if formulation.has_outliers else rows
     below = np.full((1, n_components), -1e-3 / n_components)  # inside of a ball of codes, too
     return Sample(
-        rows[np.any(rows != 0, axis=1)].astype(np.float64),
+        rows[np.any(rows != 0, axis=1)].astype(np.float64, copy=False),
         n_components,
         signed=bool(np.isfinite(formulation.code.value(below))),
     )

@@ -1,0 +1,393 @@
+"""Compiled: codes of groups, which may overlap, by primal-dual Newton steps, one row at a time.
+
+For one row minimise F(h) = Σᵢ env(xᵢ − (hD)ᵢ) + (ridge/2)‖h‖² + Σ_g w_g·‖h_g‖. With √(‖h_g‖² + μ_g²) for
+‖h_g‖ the function is smooth, and falls to F with μ. Newton's method on its gradient alone would take
+ever more steps as μ falls. Instead the subgradients u_g of the groups are unknowns of their own [1]_,
+
+    force(h) = Σ_g u_g,    u_g · √(‖h_g‖² + μ_g²) = w_g · h_g,
+
+which is nearly linear for all μ; a step that solves both to first order, with the matrix made symmetric,
+leads downhill. At each μ the groups that are as small as μ are tried at zero: there any u_g of
+length at most w_g is a subgradient, so what is left of the force when the best u_g are taken off is a
+bound on the error, whatever led there. Newton steps on the groups that are not zero do the rest.
+
+References
+----------
+.. [1] T. Chan, G. Golub, P. Mulet, "A nonlinear primal-dual method for total variation-based image
+   restoration", SIAM Journal on Scientific Computing 20 (1999).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from vrmf.coding._alternating import best_fit
+from vrmf.coding._newton import damped_solve, fit, hessian, slope_of_fit
+from vrmf.compiled import compiled
+from vrmf.terms.base import Array
+
+#: μ of a group in units of the code that fits the row by its longest atom alone: at first, and at last.
+FIRST_MU, LAST_MU = 1e-2, 1e-14
+
+#: By how much μ falls, and steps after which it falls although the last was not nearly a Newton step.
+MU_FALLS, MOST_AT_MU = 0.1, 10
+
+#: Groups shorter than these multiples of μ are tried at zero.
+SMALL = (10.0, 1e3)
+
+#: Newton steps on the groups that are not zero.
+ON_FACE = 4
+
+#: Damping of steps, relative to the diagonal: at least, and at most.
+LEAST_DAMPING, MOST_DAMPING = 1e-15, 1e-2
+
+#: Trial steps of a line search.
+MOST_TRIALS = 40
+
+#: Rounds over overlapping groups in search of their best subgradients, and the progress that is worth one more.
+MOST_ROUNDS, PROGRESS = 500, 0.999
+
+
+class Groups(NamedTuple):
+    """The groups, one after another: their entries, where each ends, and their weights."""
+
+    members: Array
+    ends: Array
+    weights: Array
+
+
+class Problem(NamedTuple):
+    """What all rows have in common."""
+
+    D: Array
+    squares: Array  #: ‖dⱼ‖²
+    ridge: float
+    groups: Groups
+    outliers: tuple[float, float, float, float]  #: as in ``best_fit``
+
+
+@compiled
+def newton_rows_of_groups(
+    X: Array,
+    H: Array,
+    problem: Problem,
+    allowed: Array,
+    max_iter: int,
+    error: Array,
+    iterations: Array,
+) -> None:
+    """Move each row of ``H`` to an ``error`` of at most ``allowed``, or as near as ``max_iter`` steps lead."""
+    for row in range(len(X)):
+        error[row], iterations[row] = minimise(X[row], problem, H[row], allowed[row], max_iter)
+
+
+@compiled
+def measure_rows_of_groups(X: Array, H: Array, problem: Problem, error: Array, size: Array) -> None:
+    """Write a bound on the error of each row of ``H``, and the norm of the entries that are no outliers."""
+    e, g, u = np.empty(X.shape[1]), np.empty(X.shape[1]), np.zeros(len(problem.groups.members))
+    for row in range(len(X)):
+        u[:] = 0
+        error[row] = measure(X[row], problem, H[row], u, e, g)
+        square = 0.0
+        for i in range(len(e)):
+            square += slope_of_fit(e[i], problem.outliers) * X[row, i] ** 2
+        size[row] = np.sqrt(square)
+
+
+@compiled
+def measure(x: Array, problem: Problem, h: Array, u: Array, e: Array, g: Array) -> float:
+    """Return a bound on the distance of 0 to ∂F(h); ``u`` is where the search for subgradients begins."""
+    fit(x, problem.D, h, problem.outliers, e, g)
+    left = np.empty(len(h))
+    for j in range(len(h)):
+        left[j] = np.dot(g, problem.D[j]) - problem.ridge * h[j]
+    return take_subgradients(h, left, problem.groups, u)
+
+
+@compiled
+def take_subgradients(h: Array, left: Array, groups: Groups, u: Array) -> float:
+    """Take subgradients of the groups off the force ``left``, so that little is left; return its norm.
+
+    A group that is not zero has the one subgradient w_g · h_g/‖h_g‖. The others take turns: each adds what
+    is left to its u_g, and shortens it to w_g. This never adds to the norm of what is left.
+    """
+    members, ends, weights = groups
+    zero = np.empty(len(weights), np.bool_)
+    vanishing = 0
+    for group in range(len(weights)):
+        length = length_of(h, groups, group)
+        zero[group] = length == 0
+        vanishing += zero[group]
+        for i in range(ends[group], ends[group + 1]):
+            if length > 0:
+                u[i] = weights[group] * (h[members[i]] / length)
+            left[members[i]] -= u[i]
+    norm = np.inf
+    for _ in range(MOST_ROUNDS):
+        for group in range(len(weights)):
+            if not zero[group]:
+                continue
+            square = 0.0
+            for i in range(ends[group], ends[group + 1]):
+                square += (u[i] + left[members[i]]) ** 2
+            length = np.sqrt(square)
+            shorten = weights[group] / length if length > weights[group] else 1.0
+            for i in range(ends[group], ends[group + 1]):
+                total = u[i] + left[members[i]]
+                u[i] = shorten * total
+                left[members[i]] = total - u[i]
+        before, norm = norm, np.sqrt(np.dot(left, left))
+        if vanishing < 2 or not norm < PROGRESS * before:
+            break
+    return norm
+
+
+@compiled
+def length_of(h: Array, groups: Groups, group: int) -> float:
+    """Return ‖h_g‖."""
+    square = 0.0
+    for i in range(groups.ends[group], groups.ends[group + 1]):
+        square += h[groups.members[i]] ** 2
+    return np.sqrt(square)
+
+
+@compiled
+def minimise(x: Array, problem: Problem, h: Array, allowed: float, max_iter: int) -> tuple[float, int]:
+    """Move h to a minimiser of F; return its error and how many steps it took."""
+    groups = problem.groups
+    e, g = np.empty(len(x)), np.empty(len(x))
+    u, trial, dual = np.zeros(len(groups.members)), np.empty(len(h)), np.zeros(len(groups.members))
+    for j in range(len(h)):
+        if problem.squares[j] == 0:  # nothing is gained by it
+            h[j] = 0
+    best, least = h.copy(), measure(x, problem, h, u, e, g)
+    unit, mu = units(g, x, problem), np.empty(len(groups.weights))
+    movable = problem.squares > 0
+    factor, damping, spent, at_mu = FIRST_MU, LEAST_DAMPING, 0, 0
+    while least > allowed and spent < max_iter and factor >= LAST_MU:
+        mu[:] = factor * unit
+        damping, taken = step(x, problem, h, u, mu, movable, damping, e, g)
+        spent, at_mu = spent + 1, at_mu + 1
+        if taken < 0.9 and at_mu < MOST_AT_MU:
+            continue
+        for small in SMALL:
+            trial[:] = h
+            dual[:] = u
+            free = vanish(trial, groups, small * mu, movable)
+            miss, steps = polish(x, problem, trial, dual, free, allowed, min(ON_FACE, max_iter - spent), e, g)
+            spent += steps
+            if miss < least:
+                least = miss
+                best[:] = trial
+        factor, at_mu = factor * MU_FALLS, 0
+    h[:] = best
+    return least, spent
+
+
+@compiled
+def units(g: Array, x: Array, problem: Problem) -> Array:
+    """Return for each group the length of a code that fits x by the group's longest atom, never 0."""
+    members, ends, weights = problem.groups
+    unit, size = np.ones(len(weights)), np.sqrt(np.dot(x, x))
+    for group in range(len(weights)):
+        most = problem.ridge
+        for i in range(ends[group], ends[group + 1]):
+            most = max(most, problem.squares[members[i]])
+        if size > 0 and most > 0:
+            unit[group] = size / np.sqrt(most)
+    return unit
+
+
+@compiled
+def vanish(h: Array, groups: Groups, small: Array, movable: Array) -> Array:
+    """Set groups to zero that are no longer than ``small``; return which entries are in no such group."""
+    free = movable.copy()
+    changed = True
+    zero = np.zeros(len(small), np.bool_)
+    while changed:  # a group of which others leave nothing
+        changed = False
+        for group in range(len(small)):
+            if not zero[group] and length_of(h, groups, group) <= small[group]:
+                zero[group] = changed = True
+                for i in range(groups.ends[group], groups.ends[group + 1]):
+                    h[groups.members[i]] = 0
+                    free[groups.members[i]] = False
+    return free
+
+
+@compiled
+def polish(
+    x: Array,
+    problem: Problem,
+    h: Array,
+    u: Array,
+    free: Array,
+    allowed: float,
+    most: int,
+    e: Array,
+    g: Array,
+) -> tuple[float, int]:
+    """Take Newton steps on the free entries until the error is rounding; return it and their number."""
+    mu, spent = np.zeros(len(problem.groups.weights)), 0
+    least, best = measure(x, problem, h, u, e, g), h.copy()
+    while spent < most:
+        step(x, problem, h, u, mu, free, LEAST_DAMPING, e, g)
+        spent += 1
+        miss = measure(x, problem, h, u, e, g)
+        if not miss < 0.5 * least:
+            break
+        least = miss
+        best[:] = h
+    h[:] = best
+    return least, spent
+
+
+@compiled
+def step(
+    x: Array,
+    problem: Problem,
+    h: Array,
+    u: Array,
+    mu: Array,
+    movable: Array,
+    damping: float,
+    e: Array,
+    g: Array,
+) -> tuple[float, float]:
+    """Take a Newton step on the entries that are movable; return the next damping, and what part it was."""
+    groups, ridge = problem.groups, problem.ridge
+    S = np.flatnonzero(movable)
+    if len(S) == 0:
+        return damping, 1.0
+    fit(x, problem.D, h, problem.outliers, e, g)
+    eta = np.empty(len(mu))
+    for group in range(len(mu)):
+        eta[group] = np.hypot(length_of(h, groups, group), mu[group])
+    B, scale = hessian(problem.D, problem.squares, S, ridge, problem.outliers, e)
+    pull = np.empty(len(S))
+    for a in range(len(S)):
+        pull[a] = np.dot(g, problem.D[S[a]]) - ridge * h[S[a]]
+    bend(B, scale, pull, S, groups, h, u, eta)
+    move = np.empty(len(S))
+    damping = damped_solve(B, pull, scale, move, damping)
+    delta, w = np.zeros(len(h)), np.zeros(len(e))
+    for a in range(len(S)):
+        delta[S[a]] = move[a]
+        atom = problem.D[S[a]]
+        for i in range(len(w)):
+            w[i] += move[a] * atom[i]
+    if not np.dot(pull, move) > 0:
+        return min(10 * damping, MOST_DAMPING), 1.0
+    part = descent(problem, h, delta, mu, e, w, np.dot(pull, move))
+    turn(h, delta, u, groups, eta, part)
+    for j in range(len(h)):
+        h[j] += part * delta[j]
+    if part > 0.75:
+        return max(damping / 10, LEAST_DAMPING), part
+    return (damping if part > 0.25 else min(4 * damping, MOST_DAMPING)), part
+
+
+@compiled
+def bend(
+    B: Array, scale: Array, pull: Array, S: Array, groups: Groups, h: Array, u: Array, eta: Array
+) -> None:
+    """Add the groups to the Hessian and to what pulls at entries; scale the diagonal of the sum to 1.
+
+    The block of a group is (w/η)(I − (uhᵀ + huᵀ)/(2wη)), which is positive since ‖u‖ ≤ w and ‖h_g‖ ≤ η.
+    """
+    members, ends, weights = groups
+    place = np.full(len(h), -1)
+    for a in range(len(S)):
+        place[S[a]] = a
+    for group in range(len(weights)):
+        if not (weights[group] > 0 and eta[group] > 0):
+            continue
+        curve = weights[group] / eta[group]
+        for i in range(ends[group], ends[group + 1]):
+            a, s = place[members[i]], h[members[i]] / eta[group]
+            if a < 0:
+                continue
+            pull[a] -= weights[group] * s
+            B[a, a] += curve * scale[a] * scale[a]
+            for c in range(ends[group], ends[group + 1]):
+                b, t = place[members[c]], h[members[c]] / eta[group]
+                if b >= 0:
+                    B[a, b] -= 0.5 * (u[i] * t + s * u[c]) / eta[group] * scale[a] * scale[b]
+    root = np.empty(len(S))
+    for a in range(len(S)):
+        root[a] = 1 / np.sqrt(B[a, a]) if B[a, a] > 0 else 1.0
+    for a in range(len(S)):
+        scale[a] *= root[a]
+        for b in range(len(S)):
+            B[a, b] *= root[a] * root[b]
+
+
+@compiled
+def turn(h: Array, delta: Array, u: Array, groups: Groups, eta: Array, part: float) -> None:
+    """Move the subgradients by part of the step that solves their equation to first order, at most w long."""
+    members, ends, weights = groups
+    for group in range(len(weights)):
+        first, last = ends[group], ends[group + 1]
+        if not eta[group] > 0:
+            continue
+        along, square = 0.0, 0.0
+        for i in range(first, last):
+            along += (h[members[i]] / eta[group]) * (delta[members[i]] / eta[group])
+        for i in range(first, last):
+            aim = weights[group] * ((h[members[i]] + delta[members[i]]) / eta[group])
+            u[i] += part * (aim - u[i] - u[i] * along)
+            square += u[i] ** 2
+        if square > weights[group] ** 2:
+            for i in range(first, last):
+                u[i] *= weights[group] / np.sqrt(square)
+
+
+@compiled
+def descent(
+    problem: Problem, h: Array, delta: Array, mu: Array, e: Array, w: Array, downhill: float
+) -> float:
+    """Return 0 ≤ α ≤ 1 up to which F falls along a direction, nearly as far as it does.
+
+    The slope grows with α; it is −``downhill`` at 0. Slopes are exact where values are rounding.
+    """
+    below, above, slope_below, slope_above = 0.0, 1.0, -downhill, 0.0
+    for trial in range(MOST_TRIALS):
+        a = 1.0
+        if trial > 0:
+            part = -slope_below / (slope_above - slope_below)
+            a = below + (above - below) * (min(max(part, 0.1), 0.9) if trial % 3 else 0.5)
+        slope = slope_at(problem, h, delta, mu, e, w, a)
+        if slope <= 0:
+            below, slope_below = a, slope
+            if a == 1 or -slope <= 0.1 * downhill:
+                return a
+        else:
+            above, slope_above = a, slope
+            if a == 1 and slope <= 0.1 * downhill:
+                return a
+    return below
+
+
+@compiled
+def slope_at(
+    problem: Problem, h: Array, delta: Array, mu: Array, e: Array, w: Array, a: float
+) -> float:
+    """Return the slope of F, smoothed by μ, at h + aδ in the direction δ."""
+    level, rest, low, high = problem.outliers
+    members, ends, weights = problem.groups
+    slope = 0.0
+    for j in range(len(h)):
+        slope += problem.ridge * (h[j] + a * delta[j]) * delta[j]
+    for i in range(len(e)):
+        slope -= best_fit(e[i] - a * w[i], level, rest, low, high) * w[i]
+    for group in range(len(weights)):
+        square, along = mu[group] ** 2, 0.0
+        for i in range(ends[group], ends[group + 1]):
+            at = h[members[i]] + a * delta[members[i]]
+            square += at * at
+            along += at * delta[members[i]]
+        if square > 0:
+            slope += weights[group] * along / np.sqrt(square)
+    return slope

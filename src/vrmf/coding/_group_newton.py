@@ -32,10 +32,13 @@ from vrmf.terms.base import Array
 FIRST_MU, LAST_MU = 1e-2, 1e-14
 
 #: By how much μ falls, and steps after which it falls although the last was not nearly a Newton step.
-MU_FALLS, MOST_AT_MU = 0.1, 10
+MU_FALLS, MOST_AT_MU = 0.1, 30
 
 #: Groups shorter than these multiples of μ are tried at zero.
-SMALL = (10.0, 1e3)
+SMALL = (10.0, 1e3, 1e6)
+
+#: From here on subgradients of groups at zero are also found by Newton steps, a few at each μ.
+HARD_MU, PROOF_STEPS = 1e-5, 5
 
 #: Newton steps on the groups that are not zero.
 ON_FACE = 4
@@ -70,26 +73,27 @@ class Problem(NamedTuple):
 
 @compiled
 def newton_rows_of_groups(
-    X: Array,
-    H: Array,
-    problem: Problem,
-    allowed: Array,
-    max_iter: int,
-    error: Array,
-    iterations: Array,
+    X: Array, H: Array, U: Array, problem: Problem, allowed: Array, max_iter: int, iterations: Array
 ) -> None:
-    """Move each row of ``H`` to an ``error`` of at most ``allowed``, or as near as ``max_iter`` steps lead."""
+    """Move each row of ``H`` to an error of at most ``allowed``, or as near as ``max_iter`` steps lead.
+
+    ``U`` becomes the subgradients of its groups, which show the error.
+    """
     for row in range(len(X)):
-        error[row], iterations[row] = minimise(X[row], problem, H[row], allowed[row], max_iter)
+        iterations[row] = minimise(X[row], problem, H[row], U[row], allowed[row], max_iter)
 
 
 @compiled
-def measure_rows_of_groups(X: Array, H: Array, problem: Problem, error: Array, size: Array) -> None:
-    """Write a bound on the error of each row of ``H``, and the norm of the entries that are no outliers."""
-    e, g, u = np.empty(X.shape[1]), np.empty(X.shape[1]), np.zeros(len(problem.groups.members))
+def measure_rows_of_groups(
+    X: Array, H: Array, U: Array, problem: Problem, error: Array, size: Array
+) -> None:
+    """Write a bound on the error of each row of ``H``, and the norm of the entries that are no outliers.
+
+    The search for subgradients begins at ``U``.
+    """
+    e, g = np.empty(X.shape[1]), np.empty(X.shape[1])
     for row in range(len(X)):
-        u[:] = 0
-        error[row] = measure(X[row], problem, H[row], u, e, g)
+        error[row] = measure(X[row], problem, H[row], U[row], e, g)
         square = 0.0
         for i in range(len(e)):
             square += slope_of_fit(e[i], problem.outliers) * X[row, i] ** 2
@@ -154,23 +158,27 @@ def length_of(h: Array, groups: Groups, group: int) -> float:
 
 
 @compiled
-def minimise(x: Array, problem: Problem, h: Array, allowed: float, max_iter: int) -> tuple[float, int]:
-    """Move h to a minimiser of F; return its error and how many steps it took."""
+def minimise(
+    x: Array, problem: Problem, h: Array, proof: Array, allowed: float, max_iter: int
+) -> int:
+    """Move h to a minimiser of F, with ``proof`` its subgradients; return how many steps it took."""
     groups = problem.groups
     e, g = np.empty(len(x)), np.empty(len(x))
     u, trial, dual = np.zeros(len(groups.members)), np.empty(len(h)), np.zeros(len(groups.members))
     for j in range(len(h)):
         if problem.squares[j] == 0:  # nothing is gained by it
             h[j] = 0
-    best, least = h.copy(), measure(x, problem, h, u, e, g)
-    unit, mu = units(g, x, problem), np.empty(len(groups.weights))
+    best, least = h.copy(), measure(x, problem, h, proof, e, g)
+    u[:] = proof
+    unit, mu = units(x, problem), np.empty(len(groups.weights))
     movable = problem.squares > 0
+    force = force_at(x, problem, np.zeros(len(h)))
     factor, damping, spent, at_mu = FIRST_MU, LEAST_DAMPING, 0, 0
     while least > allowed and spent < max_iter and factor >= LAST_MU:
         mu[:] = factor * unit
-        damping, taken = step(x, problem, h, u, mu, movable, damping, e, g)
+        damping, miss = step(x, problem, h, u, mu, movable, damping, e, g)
         spent, at_mu = spent + 1, at_mu + 1
-        if taken < 0.9 and at_mu < MOST_AT_MU:
+        if miss > max(factor**0.5 * force, 0.1 * allowed) and at_mu < MOST_AT_MU:
             continue
         for small in SMALL:
             trial[:] = h
@@ -178,16 +186,63 @@ def minimise(x: Array, problem: Problem, h: Array, allowed: float, max_iter: int
             free = vanish(trial, groups, small * mu, movable)
             miss, steps = polish(x, problem, trial, dual, free, allowed, min(ON_FACE, max_iter - spent), e, g)
             spent += steps
+            if miss > allowed and factor <= HARD_MU:
+                miss = prove(x, problem, trial, dual, e, g)
             if miss < least:
                 least = miss
                 best[:] = trial
+                proof[:] = dual
         factor, at_mu = factor * MU_FALLS, 0
     h[:] = best
-    return least, spent
+    return spent
 
 
 @compiled
-def units(g: Array, x: Array, problem: Problem) -> Array:
+def prove(x: Array, problem: Problem, h: Array, u: Array, e: Array, g: Array) -> float:
+    """Return the error of h, with subgradients found by Newton steps where turns take too many rounds.
+
+    What the groups at zero leave of a force y is its prox: the code of the row y for the unit atoms. Its
+    subgradients are those that are wanted.
+    """
+    fit(x, problem.D, h, problem.outliers, e, g)
+    left, weights = np.empty(len(h)), problem.groups.weights.copy()
+    members, ends = problem.groups.members, problem.groups.ends
+    for j in range(len(h)):
+        left[j] = np.dot(g, problem.D[j]) - problem.ridge * h[j]
+    movable = np.zeros(len(h), np.bool_)
+    for group in range(len(weights)):
+        length = length_of(h, problem.groups, group)
+        for i in range(ends[group], ends[group + 1]):
+            if length > 0:
+                left[members[i]] -= weights[group] * (h[members[i]] / length)
+                u[i] = 0
+            else:
+                movable[members[i]] = True
+        weights[group] = 0.0 if length > 0 else weights[group]
+    p, size, near, fitted = np.zeros(len(h)), np.sqrt(np.dot(left, left)), np.empty(len(h)), np.empty(len(h))
+    plain = (np.inf, 0.0, -np.inf, np.inf)
+    units = Problem(np.eye(len(h)), np.ones(len(h)), 0.0, Groups(members, ends, weights), plain)
+    factor = FIRST_MU
+    while factor >= LAST_MU:
+        mu = np.full(len(weights), factor * size)
+        for _ in range(PROOF_STEPS):
+            if step(left, units, p, u, mu, movable, LEAST_DAMPING, near, fitted)[1] <= factor * size:
+                break
+        factor *= MU_FALLS
+    return measure(x, problem, h, u, e, g)
+
+
+@compiled
+def force_at(x: Array, problem: Problem, h: Array) -> float:
+    """Return the norm of what pulls at the code."""
+    e, g = np.empty(len(x)), np.empty(len(x))
+    fit(x, problem.D, h, problem.outliers, e, g)
+    f = np.dot(problem.D, g)
+    return np.sqrt(np.dot(f, f))
+
+
+@compiled
+def units(x: Array, problem: Problem) -> Array:
     """Return for each group the length of a code that fits x by the group's longest atom, never 0."""
     members, ends, weights = problem.groups
     unit, size = np.ones(len(weights)), np.sqrt(np.dot(x, x))
@@ -260,7 +315,7 @@ def step(
     groups, ridge = problem.groups, problem.ridge
     S = np.flatnonzero(movable)
     if len(S) == 0:
-        return damping, 1.0
+        return damping, 0.0
     fit(x, problem.D, h, problem.outliers, e, g)
     eta = np.empty(len(mu))
     for group in range(len(mu)):
@@ -278,15 +333,16 @@ def step(
         atom = problem.D[S[a]]
         for i in range(len(w)):
             w[i] += move[a] * atom[i]
+    miss = np.sqrt(np.dot(pull, pull))
     if not np.dot(pull, move) > 0:
-        return min(10 * damping, MOST_DAMPING), 1.0
+        return min(10 * damping, MOST_DAMPING), miss
     part = descent(problem, h, delta, mu, e, w, np.dot(pull, move))
     turn(h, delta, u, groups, eta, part)
     for j in range(len(h)):
         h[j] += part * delta[j]
     if part > 0.75:
-        return max(damping / 10, LEAST_DAMPING), part
-    return (damping if part > 0.25 else min(4 * damping, MOST_DAMPING)), part
+        return max(damping / 10, LEAST_DAMPING), miss
+    return (damping if part > 0.25 else min(4 * damping, MOST_DAMPING)), miss
 
 
 @compiled

@@ -24,6 +24,7 @@ from typing import NamedTuple
 import numpy as np
 
 from vrmf.coding._alternating import best_fit
+from vrmf.coding._groups import Groups, length_of, take_subgradients
 from vrmf.coding._newton import damped_solve, fit, hessian, slope_of_fit
 from vrmf.compiled import compiled
 from vrmf.terms.base import Array
@@ -49,16 +50,6 @@ LEAST_DAMPING, MOST_DAMPING = 1e-15, 1e-2
 #: Trial steps of a line search.
 MOST_TRIALS = 40
 
-#: Rounds over overlapping groups in search of their best subgradients, and the progress that is worth one more.
-MOST_ROUNDS, PROGRESS = 500, 0.999
-
-
-class Groups(NamedTuple):
-    """The groups, one after another: their entries, where each ends, and their weights."""
-
-    members: Array
-    ends: Array
-    weights: Array
 
 
 class Problem(NamedTuple):
@@ -108,53 +99,6 @@ def measure(x: Array, problem: Problem, h: Array, u: Array, e: Array, g: Array) 
     for j in range(len(h)):
         left[j] = np.dot(g, problem.D[j]) - problem.ridge * h[j]
     return take_subgradients(h, left, problem.groups, u)
-
-
-@compiled
-def take_subgradients(h: Array, left: Array, groups: Groups, u: Array) -> float:
-    """Take subgradients of the groups off the force ``left``, so that little is left; return its norm.
-
-    A group that is not zero has the one subgradient w_g · h_g/‖h_g‖. The others take turns: each adds what
-    is left to its u_g, and shortens it to w_g. This never adds to the norm of what is left.
-    """
-    members, ends, weights = groups
-    zero = np.empty(len(weights), np.bool_)
-    vanishing = 0
-    for group in range(len(weights)):
-        length = length_of(h, groups, group)
-        zero[group] = length == 0
-        vanishing += zero[group]
-        for i in range(ends[group], ends[group + 1]):
-            if length > 0:
-                u[i] = weights[group] * (h[members[i]] / length)
-            left[members[i]] -= u[i]
-    norm = np.inf
-    for _ in range(MOST_ROUNDS):
-        for group in range(len(weights)):
-            if not zero[group]:
-                continue
-            square = 0.0
-            for i in range(ends[group], ends[group + 1]):
-                square += (u[i] + left[members[i]]) ** 2
-            length = np.sqrt(square)
-            shorten = weights[group] / length if length > weights[group] else 1.0
-            for i in range(ends[group], ends[group + 1]):
-                total = u[i] + left[members[i]]
-                u[i] = shorten * total
-                left[members[i]] = total - u[i]
-        before, norm = norm, np.sqrt(np.dot(left, left))
-        if vanishing < 2 or not norm < PROGRESS * before:
-            break
-    return norm
-
-
-@compiled
-def length_of(h: Array, groups: Groups, group: int) -> float:
-    """Return ‖h_g‖."""
-    square = 0.0
-    for i in range(groups.ends[group], groups.ends[group + 1]):
-        square += h[groups.members[i]] ** 2
-    return np.sqrt(square)
 
 
 @compiled

@@ -133,7 +133,7 @@ class Coder:
             )
         if half is not None:
             return functools.partial(alternating_codes, atoms=atoms, half=half, outliers=outliers)
-        if isinstance(newton, GroupNewtonCoder) and newton.overlapping:  # whose prox is slow
+        if isinstance(newton, GroupNewtonCoder):
             return functools.partial(newton.begin, atoms=atoms, outliers=outliers)
         return functools.partial(proximal_gradient_codes, atoms=atoms, code=code, outliers=outliers)
 

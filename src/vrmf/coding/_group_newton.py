@@ -113,11 +113,15 @@ def minimise(
         if problem.squares[j] == 0:  # nothing is gained by it
             h[j] = 0
     best, least = h.copy(), measure(x, problem, h, proof, e, g)
+    spent, movable = 0, problem.squares > 0
+    if least > allowed and np.any(h != 0):  # a warm start may have the right groups at zero
+        free = vanish(h, groups, np.zeros(len(groups.weights)), movable)
+        least, spent = polish(x, problem, h, proof, free, allowed, min(ON_FACE, max_iter), e, g)
+        best[:] = h
     u[:] = proof
     unit, mu = units(x, problem), np.empty(len(groups.weights))
-    movable = problem.squares > 0
     force = force_at(x, problem, np.zeros(len(h)))
-    factor, damping, spent, at_mu = FIRST_MU, LEAST_DAMPING, 0, 0
+    factor, damping, at_mu = FIRST_MU, LEAST_DAMPING, 0
     while least > allowed and spent < max_iter and factor >= LAST_MU:
         mu[:] = factor * unit
         damping, miss = step(x, problem, h, u, mu, movable, damping, e, g)
@@ -230,7 +234,7 @@ def polish(
 ) -> tuple[float, int]:
     """Take Newton steps on the free entries until the error is rounding; return it and their number."""
     mu, spent = np.zeros(len(problem.groups.weights)), 0
-    least, best = measure(x, problem, h, u, e, g), h.copy()
+    least, best, proof = measure(x, problem, h, u, e, g), h.copy(), u.copy()
     while spent < most:
         step(x, problem, h, u, mu, free, LEAST_DAMPING, e, g)
         spent += 1
@@ -239,7 +243,9 @@ def polish(
             break
         least = miss
         best[:] = h
+        proof[:] = u
     h[:] = best
+    u[:] = proof
     return least, spent
 
 

@@ -90,27 +90,28 @@ class AbstractNewtonCoder(ABC):
         if not len(rows):
             return
         x = _double(X[rows])
-        self.check(codes, rows, x, atoms, tol)
+        size = self.check(codes, rows, x, atoms, tol)
         left = ~codes.finished[rows]
-        rows, x = rows[left], x[left]
+        rows, x, size = rows[left], x[left], size[left]
         budget = max_iter - int(np.max(codes.iterations[rows], initial=0))
         if not len(rows) or budget <= 0:
             return
         before, H = _products(codes.H[rows], atoms), _double(codes.H[rows])
-        # A code whose own rounding is too large is no place to start from.
-        far = ~(ROUNDINGS * _eps(X) * atoms.norm * before <= tol * codes.scale[rows] / 2)
-        H[far] = 0
+        # A code whose own rounding is too large, and larger than it need be, is no place to start from.
+        close = ROUNDINGS * _eps(X) * atoms.norm * before <= tol * codes.scale[rows] / 2
+        H[~(close | (before <= MODEST * size))] = 0
         steps, proof = self.move(x, atoms, H, X.dtype, tol * codes.scale[rows], budget)
         codes.H[rows] = H
         codes.iterations[rows] += steps
         error, size = self.measure(x, atoms, codes.H[rows], proof)
         _judge(codes, rows, error, atoms.norm * np.maximum(size, _products(codes.H[rows], atoms)), tol)
 
-    def check(self, codes: Codes, rows: Array, x: Array, atoms: Atoms, tol: float) -> None:
-        """Write the errors of some codes, from the definition, and which of them are finished."""
+    def check(self, codes: Codes, rows: Array, x: Array, atoms: Atoms, tol: float) -> Array:
+        """Write the errors of some codes, from the definition, and which are finished; return row sizes."""
         error, size = self.measure(x, atoms, codes.H[rows], None)
         modest = np.minimum(_products(codes.H[rows], atoms), MODEST * size)
         _judge(codes, rows, error, atoms.norm * modest, tol)
+        return size
 
 
 @dataclass(frozen=True)

@@ -32,8 +32,9 @@ from vrmf.terms.base import Array
 #: μ of a group in units of the code that fits the row by its longest atom alone: at first, and at last.
 FIRST_MU, LAST_MU = 1e-2, 1e-14
 
-#: By how much μ falls, and steps after which it falls although the last was not nearly a Newton step.
-MU_FALLS, MOST_AT_MU = 0.1, 30
+#: By how much μ falls, and steps after which it falls although the code is not yet that of the last μ;
+#: four times as many in a second round from the first μ, and so on up to a bound.
+MU_FALLS, MOST_AT_MU, MOST_PATIENCE = 0.1, 30, 500
 
 #: Groups shorter than these multiples of μ are tried at zero.
 SMALL = (10.0, 1e3, 1e6)
@@ -45,7 +46,7 @@ HARD_MU, PROOF_STEPS = 1e-5, 5
 ON_FACE = 4
 
 #: Damping of steps, relative to the diagonal: at least, and at most.
-LEAST_DAMPING, MOST_DAMPING = 1e-15, 1e-2
+LEAST_DAMPING, MOST_DAMPING = 1e-15, 1.0
 
 #: Trial steps of a line search.
 MOST_TRIALS = 40
@@ -64,14 +65,22 @@ class Problem(NamedTuple):
 
 @compiled
 def newton_rows_of_groups(
-    X: Array, H: Array, U: Array, problem: Problem, allowed: Array, max_iter: int, iterations: Array
+    X: Array,
+    H: Array,
+    U: Array,
+    problem: Problem,
+    allowed: Array,
+    roundings: float,
+    max_iter: int,
+    iterations: Array,
 ) -> None:
     """Move each row of ``H`` to an error of at most ``allowed``, or as near as ``max_iter`` steps lead.
 
-    ``U`` becomes the subgradients of its groups, which show the error.
+    ``U`` becomes the subgradients of its groups, which show the error. A code whose error is below
+    ``roundings`` · Σⱼ|hⱼ|·‖dⱼ‖ is also left.
     """
     for row in range(len(X)):
-        iterations[row] = minimise(X[row], problem, H[row], U[row], allowed[row], max_iter)
+        iterations[row] = minimise(X[row], problem, H[row], U[row], allowed[row], roundings, max_iter)
 
 
 @compiled
@@ -103,7 +112,7 @@ def measure(x: Array, problem: Problem, h: Array, u: Array, e: Array, g: Array) 
 
 @compiled
 def minimise(
-    x: Array, problem: Problem, h: Array, proof: Array, allowed: float, max_iter: int
+    x: Array, problem: Problem, h: Array, proof: Array, allowed: float, roundings: float, max_iter: int
 ) -> int:
     """Move h to a minimiser of F, with ``proof`` its subgradients; return how many steps it took."""
     groups = problem.groups
@@ -120,13 +129,15 @@ def minimise(
         best[:] = h
     u[:] = proof
     unit, mu = units(x, problem), np.empty(len(groups.weights))
-    force = force_at(x, problem, np.zeros(len(h)))
+    size, patience = np.sqrt(np.dot(groups.weights, groups.weights)), MOST_AT_MU
     factor, damping, at_mu = FIRST_MU, LEAST_DAMPING, 0
-    while least > allowed and spent < max_iter and factor >= LAST_MU:
+    while spent < max_iter and patience <= MOST_PATIENCE:
+        if least <= allowed or least <= roundings * products(best, problem.squares):
+            break
         mu[:] = factor * unit
         damping, miss = step(x, problem, h, u, mu, movable, damping, e, g)
         spent, at_mu = spent + 1, at_mu + 1
-        if miss > max(factor**0.5 * force, 0.1 * allowed) and at_mu < MOST_AT_MU:
+        if miss > max(factor**0.5 * size, 0.1 * allowed) and at_mu < patience:
             continue
         for small in SMALL:
             trial[:] = h
@@ -141,6 +152,8 @@ def minimise(
                 best[:] = trial
                 proof[:] = dual
         factor, at_mu = factor * MU_FALLS, 0
+        if factor < LAST_MU:  # μ fell too fast
+            factor, patience = FIRST_MU, 4 * patience
     h[:] = best
     return spent
 
@@ -181,12 +194,12 @@ def prove(x: Array, problem: Problem, h: Array, u: Array, e: Array, g: Array) ->
 
 
 @compiled
-def force_at(x: Array, problem: Problem, h: Array) -> float:
-    """Return the norm of what pulls at the code."""
-    e, g = np.empty(len(x)), np.empty(len(x))
-    fit(x, problem.D, h, problem.outliers, e, g)
-    f = np.dot(problem.D, g)
-    return np.sqrt(np.dot(f, f))
+def products(h: Array, squares: Array) -> float:
+    """Return Σⱼ |hⱼ|·‖dⱼ‖."""
+    total = 0.0
+    for j in range(len(h)):
+        total += abs(h[j]) * np.sqrt(squares[j])
+    return total
 
 
 @compiled
@@ -292,14 +305,14 @@ def step(
         h[j] += part * delta[j]
     if part > 0.75:
         return max(damping / 10, LEAST_DAMPING), miss
-    return (damping if part > 0.25 else min(4 * damping, MOST_DAMPING)), miss
+    return min(damping * (1.0 if part > 0.25 else 4.0 if part > 0.01 else 1e3), MOST_DAMPING), miss
 
 
 @compiled
 def bend(
     B: Array, scale: Array, pull: Array, S: Array, groups: Groups, h: Array, u: Array, eta: Array
 ) -> None:
-    """Add the groups to the Hessian and to what pulls at entries; scale the diagonal of the sum to 1.
+    """Add the groups to the Hessian and to what pulls at entries; scale its diagonal down to 1.
 
     The block of a group is (w/η)(I − (uhᵀ + huᵀ)/(2wη)), which is positive since ‖u‖ ≤ w and ‖h_g‖ ≤ η.
     """
@@ -323,7 +336,7 @@ def bend(
                     B[a, b] -= 0.5 * (u[i] * t + s * u[c]) / eta[group] * scale[a] * scale[b]
     root = np.empty(len(S))
     for a in range(len(S)):
-        root[a] = 1 / np.sqrt(B[a, a]) if B[a, a] > 0 else 1.0
+        root[a] = 1 / np.sqrt(max(B[a, a], 1.0))
     for a in range(len(S)):
         scale[a] *= root[a]
         for b in range(len(S)):

@@ -167,7 +167,7 @@ class GroupNewtonCoder(AbstractNewtonCoder):
     ) -> tuple[Array, Array | None]:
         problem, steps = self._problem(atoms), np.empty(len(x), np.int64)
         U = np.zeros((len(x), len(problem.groups.members)))
-        newton_rows_of_groups(x, H, U, problem, allowed, budget, steps)
+        newton_rows_of_groups(x, H, U, problem, allowed, ROUNDINGS * _eps(H) * atoms.norm, budget, steps)
         return steps, U
 
     def _problem(self, atoms: Atoms) -> Problem:

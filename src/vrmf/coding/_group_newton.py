@@ -19,13 +19,12 @@ References
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from vrmf.coding._alternating import best_fit
+from vrmf.coding._faces import damped_solve, hessian
 from vrmf.coding._groups import Groups, length_of, take_subgradients
-from vrmf.coding._newton import damped_solve, fit, hessian, slope_of_fit
+from vrmf.coding._measuring import Outliers, fit, slope_of_fit
 from vrmf.compiled import compiled
 from vrmf.terms.base import Array
 
@@ -51,16 +50,8 @@ LEAST_DAMPING, MOST_DAMPING = 1e-15, 1.0
 #: Trial steps of a line search.
 MOST_TRIALS = 40
 
-
-
-class Problem(NamedTuple):
-    """What all rows have in common."""
-
-    D: Array
-    squares: Array  #: ‖dⱼ‖²
-    ridge: float
-    groups: Groups
-    outliers: tuple[float, float, float, float]  #: as in ``best_fit``
+#: What all rows have in common: D, ‖dⱼ‖², ridge, groups, outliers.
+GroupProblem = tuple[Array, Array, float, Groups, Outliers]
 
 
 @compiled
@@ -68,7 +59,7 @@ def newton_rows_of_groups(
     X: Array,
     H: Array,
     U: Array,
-    problem: Problem,
+    problem: GroupProblem,
     allowed: Array,
     roundings: float,
     max_iter: int,
@@ -85,65 +76,68 @@ def newton_rows_of_groups(
 
 @compiled
 def measure_rows_of_groups(
-    X: Array, H: Array, U: Array, problem: Problem, error: Array, size: Array
+    X: Array, H: Array, U: Array, problem: GroupProblem, error: Array, size: Array
 ) -> None:
     """Write a bound on the error of each row of ``H``, and the norm of the entries that are no outliers.
 
     The search for subgradients begins at ``U``.
     """
+    _, _, _, _, outliers = problem
     e, g = np.empty(X.shape[1]), np.empty(X.shape[1])
     for row in range(len(X)):
         error[row] = measure(X[row], problem, H[row], U[row], e, g)
         square = 0.0
         for i in range(len(e)):
-            square += slope_of_fit(e[i], problem.outliers) * X[row, i] ** 2
+            square += slope_of_fit(e[i], outliers) * X[row, i] ** 2
         size[row] = np.sqrt(square)
 
 
 @compiled
-def measure(x: Array, problem: Problem, h: Array, u: Array, e: Array, g: Array) -> float:
+def measure(x: Array, problem: GroupProblem, h: Array, u: Array, e: Array, g: Array) -> float:
     """Return a bound on the distance of 0 to ∂F(h); ``u`` is where the search for subgradients begins."""
-    fit(x, problem.D, h, problem.outliers, e, g)
+    D, _, ridge, groups, outliers = problem
+    fit(x, D, h, outliers, e, g)
     left = np.empty(len(h))
     for j in range(len(h)):
-        left[j] = np.dot(g, problem.D[j]) - problem.ridge * h[j]
-    return take_subgradients(h, left, problem.groups, u)
+        left[j] = np.dot(g, D[j]) - ridge * h[j]
+    return take_subgradients(h, left, groups, u)
 
 
 @compiled
 def minimise(
-    x: Array, problem: Problem, h: Array, proof: Array, allowed: float, roundings: float, max_iter: int
+    x: Array, problem: GroupProblem, h: Array, proof: Array, allowed: float, roundings: float, max_iter: int
 ) -> int:
     """Move h to a minimiser of F, with ``proof`` its subgradients; return how many steps it took."""
-    groups = problem.groups
+    _, squares, _, groups, _ = problem
+    groups = groups
     e, g = np.empty(len(x)), np.empty(len(x))
-    u, trial, dual = np.zeros(len(groups.members)), np.empty(len(h)), np.zeros(len(groups.members))
+    members, _, weights = groups
+    u, trial, dual = np.zeros(len(members)), np.empty(len(h)), np.zeros(len(members))
     for j in range(len(h)):
-        if problem.squares[j] == 0:  # nothing is gained by it
+        if squares[j] == 0:  # nothing is gained by it
             h[j] = 0
     best, least = h.copy(), measure(x, problem, h, proof, e, g)
-    spent, movable = 0, problem.squares > 0
-    if least > allowed and np.any(h != 0):  # a warm start may have the right groups at zero
-        free = vanish(h, groups, np.zeros(len(groups.weights)), movable)
-        least, spent = polish(x, problem, h, proof, free, allowed, min(ON_FACE, max_iter), e, g)
-        best[:] = h
     u[:] = proof
-    unit, mu = units(x, problem), np.empty(len(groups.weights))
-    size, patience = np.sqrt(np.dot(groups.weights, groups.weights)), MOST_AT_MU
-    factor, damping, at_mu = FIRST_MU, LEAST_DAMPING, 0
+    unit, mu = units(x, problem), np.zeros(len(weights))
+    size, patience = np.sqrt(np.dot(weights, weights)), MOST_AT_MU
+    factor, damping, at_mu, spent = FIRST_MU, LEAST_DAMPING, 0, 0
+    warm, movable = bool(np.any(h != 0)), squares > 0  # a warm start may have the right groups
     while spent < max_iter and patience <= MOST_PATIENCE:
-        if least <= allowed or least <= roundings * products(best, problem.squares):
+        if least <= allowed or least <= roundings * products(best, squares):
             break
-        mu[:] = factor * unit
-        damping, miss = step(x, problem, h, u, mu, movable, damping, e, g)
-        spent, at_mu = spent + 1, at_mu + 1
-        if miss > max(factor**0.5 * size, 0.1 * allowed) and at_mu < patience:
-            continue
+        if not warm:
+            mu[:] = factor * unit
+            damping, miss = step(x, problem, h, u, mu, movable, damping, e, g)
+            spent, at_mu = spent + 1, at_mu + 1
+            if miss > max(factor**0.5 * size, 0.1 * allowed) and at_mu < patience:
+                continue
         for small in SMALL:
             trial[:] = h
             dual[:] = u
             free = vanish(trial, groups, small * mu, movable)
-            miss, steps = polish(x, problem, trial, dual, free, allowed, min(ON_FACE, max_iter - spent), e, g)
+            miss, steps = polish(
+                x, problem, trial, dual, free, allowed, min(ON_FACE, max_iter - spent), e, g
+            )
             spent += steps
             if miss > allowed and factor <= HARD_MU:
                 miss = prove(x, problem, trial, dual, e, g)
@@ -151,6 +145,13 @@ def minimise(
                 least = miss
                 best[:] = trial
                 proof[:] = dual
+            if warm:
+                break
+        if warm:
+            warm = False
+            h[:] = best
+            u[:] = proof
+            continue
         factor, at_mu = factor * MU_FALLS, 0
         if factor < LAST_MU:  # μ fell too fast
             factor, patience = FIRST_MU, 4 * patience
@@ -159,20 +160,21 @@ def minimise(
 
 
 @compiled
-def prove(x: Array, problem: Problem, h: Array, u: Array, e: Array, g: Array) -> float:
+def prove(x: Array, problem: GroupProblem, h: Array, u: Array, e: Array, g: Array) -> float:
     """Return the error of h, with subgradients found by Newton steps where turns take too many rounds.
 
     What the groups at zero leave of a force y is its prox: the code of the row y for the unit atoms. Its
     subgradients are those that are wanted.
     """
-    fit(x, problem.D, h, problem.outliers, e, g)
-    left, weights = np.empty(len(h)), problem.groups.weights.copy()
-    members, ends = problem.groups.members, problem.groups.ends
+    D, _, ridge, groups, outliers = problem
+    fit(x, D, h, outliers, e, g)
+    members, ends, given = groups
+    left, weights = np.empty(len(h)), given.copy()
     for j in range(len(h)):
-        left[j] = np.dot(g, problem.D[j]) - problem.ridge * h[j]
+        left[j] = np.dot(g, D[j]) - ridge * h[j]
     movable = np.zeros(len(h), np.bool_)
     for group in range(len(weights)):
-        length = length_of(h, problem.groups, group)
+        length = length_of(h, groups, group)
         for i in range(ends[group], ends[group + 1]):
             if length > 0:
                 left[members[i]] -= weights[group] * (h[members[i]] / length)
@@ -180,14 +182,22 @@ def prove(x: Array, problem: Problem, h: Array, u: Array, e: Array, g: Array) ->
             else:
                 movable[members[i]] = True
         weights[group] = 0.0 if length > 0 else weights[group]
-    p, size, near, fitted = np.zeros(len(h)), np.sqrt(np.dot(left, left)), np.empty(len(h)), np.empty(len(h))
+    p, size, near, fitted = (
+        np.zeros(len(h)),
+        np.sqrt(np.dot(left, left)),
+        np.empty(len(h)),
+        np.empty(len(h)),
+    )
     plain = (np.inf, 0.0, -np.inf, np.inf)
-    units = Problem(np.eye(len(h)), np.ones(len(h)), 0.0, Groups(members, ends, weights), plain)
+    plain_problem = (np.eye(len(h)), np.ones(len(h)), 0.0, (members, ends, weights), plain)
     factor = FIRST_MU
     while factor >= LAST_MU:
         mu = np.full(len(weights), factor * size)
         for _ in range(PROOF_STEPS):
-            if step(left, units, p, u, mu, movable, LEAST_DAMPING, near, fitted)[1] <= factor * size:
+            if (
+                step(left, plain_problem, p, u, mu, movable, LEAST_DAMPING, near, fitted)[1]
+                <= factor * size
+            ):
                 break
         factor *= MU_FALLS
     return measure(x, problem, h, u, e, g)
@@ -203,14 +213,15 @@ def products(h: Array, squares: Array) -> float:
 
 
 @compiled
-def units(x: Array, problem: Problem) -> Array:
+def units(x: Array, problem: GroupProblem) -> Array:
     """Return for each group the length of a code that fits x by the group's longest atom, never 0."""
-    members, ends, weights = problem.groups
+    _, squares, ridge, groups, _ = problem
+    members, ends, weights = groups
     unit, size = np.ones(len(weights)), np.sqrt(np.dot(x, x))
     for group in range(len(weights)):
-        most = problem.ridge
+        most = ridge
         for i in range(ends[group], ends[group + 1]):
-            most = max(most, problem.squares[members[i]])
+            most = max(most, squares[members[i]])
         if size > 0 and most > 0:
             unit[group] = size / np.sqrt(most)
     return unit
@@ -219,6 +230,7 @@ def units(x: Array, problem: Problem) -> Array:
 @compiled
 def vanish(h: Array, groups: Groups, small: Array, movable: Array) -> Array:
     """Set groups to zero that are no longer than ``small``; return which entries are in no such group."""
+    members, ends, _ = groups
     free = movable.copy()
     changed = True
     zero = np.zeros(len(small), np.bool_)
@@ -227,16 +239,16 @@ def vanish(h: Array, groups: Groups, small: Array, movable: Array) -> Array:
         for group in range(len(small)):
             if not zero[group] and length_of(h, groups, group) <= small[group]:
                 zero[group] = changed = True
-                for i in range(groups.ends[group], groups.ends[group + 1]):
-                    h[groups.members[i]] = 0
-                    free[groups.members[i]] = False
+                for i in range(ends[group], ends[group + 1]):
+                    h[members[i]] = 0
+                    free[members[i]] = False
     return free
 
 
 @compiled
 def polish(
     x: Array,
-    problem: Problem,
+    problem: GroupProblem,
     h: Array,
     u: Array,
     free: Array,
@@ -246,7 +258,8 @@ def polish(
     g: Array,
 ) -> tuple[float, int]:
     """Take Newton steps on the free entries until the error is rounding; return it and their number."""
-    mu, spent = np.zeros(len(problem.groups.weights)), 0
+    _, _, _, groups, _ = problem
+    mu, spent = np.zeros(len(groups[2])), 0
     least, best, proof = measure(x, problem, h, u, e, g), h.copy(), u.copy()
     while spent < most:
         step(x, problem, h, u, mu, free, LEAST_DAMPING, e, g)
@@ -265,7 +278,7 @@ def polish(
 @compiled
 def step(
     x: Array,
-    problem: Problem,
+    problem: GroupProblem,
     h: Array,
     u: Array,
     mu: Array,
@@ -275,25 +288,26 @@ def step(
     g: Array,
 ) -> tuple[float, float]:
     """Take a Newton step on the entries that are movable; return the next damping, and what part it was."""
-    groups, ridge = problem.groups, problem.ridge
+    D, squares, ridge, groups, outliers = problem
+    groups, ridge = groups, ridge
     S = np.flatnonzero(movable)
     if len(S) == 0:
         return damping, 0.0
-    fit(x, problem.D, h, problem.outliers, e, g)
+    fit(x, D, h, outliers, e, g)
     eta = np.empty(len(mu))
     for group in range(len(mu)):
         eta[group] = np.hypot(length_of(h, groups, group), mu[group])
-    B, scale = hessian(problem.D, problem.squares, S, ridge, problem.outliers, e)
+    B, scale = hessian(D, squares, S, ridge, outliers, e)
     pull = np.empty(len(S))
     for a in range(len(S)):
-        pull[a] = np.dot(g, problem.D[S[a]]) - ridge * h[S[a]]
+        pull[a] = np.dot(g, D[S[a]]) - ridge * h[S[a]]
     bend(B, scale, pull, S, groups, h, u, eta)
     move = np.empty(len(S))
     damping = damped_solve(B, pull, scale, move, damping)
     delta, w = np.zeros(len(h)), np.zeros(len(e))
     for a in range(len(S)):
         delta[S[a]] = move[a]
-        atom = problem.D[S[a]]
+        atom = D[S[a]]
         for i in range(len(w)):
             w[i] += move[a] * atom[i]
     miss = np.sqrt(np.dot(pull, pull))
@@ -345,7 +359,7 @@ def bend(
 
 @compiled
 def turn(h: Array, delta: Array, u: Array, groups: Groups, eta: Array, part: float) -> None:
-    """Move the subgradients by part of the step that solves their equation to first order, at most w long."""
+    """Move the subgradients by part of the step that solves their equation; each is at most w long."""
     members, ends, weights = groups
     for group in range(len(weights)):
         first, last = ends[group], ends[group + 1]
@@ -365,7 +379,7 @@ def turn(h: Array, delta: Array, u: Array, groups: Groups, eta: Array, part: flo
 
 @compiled
 def descent(
-    problem: Problem, h: Array, delta: Array, mu: Array, e: Array, w: Array, downhill: float
+    problem: GroupProblem, h: Array, delta: Array, mu: Array, e: Array, w: Array, downhill: float
 ) -> float:
     """Return 0 ≤ α ≤ 1 up to which F falls along a direction, nearly as far as it does.
 
@@ -391,14 +405,15 @@ def descent(
 
 @compiled
 def slope_at(
-    problem: Problem, h: Array, delta: Array, mu: Array, e: Array, w: Array, a: float
+    problem: GroupProblem, h: Array, delta: Array, mu: Array, e: Array, w: Array, a: float
 ) -> float:
     """Return the slope of F, smoothed by μ, at h + aδ in the direction δ."""
-    level, rest, low, high = problem.outliers
-    members, ends, weights = problem.groups
+    _, _, ridge, groups, outliers = problem
+    level, rest, low, high = outliers
+    members, ends, weights = groups
     slope = 0.0
     for j in range(len(h)):
-        slope += problem.ridge * (h[j] + a * delta[j]) * delta[j]
+        slope += ridge * (h[j] + a * delta[j]) * delta[j]
     for i in range(len(e)):
         slope -= best_fit(e[i] - a * w[i], level, rest, low, high) * w[i]
     for group in range(len(weights)):

@@ -6,23 +6,16 @@ weights[g] · ‖z_g‖.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from vrmf.compiled import compiled
 from vrmf.terms.base import Array
 
-#: Rounds over overlapping groups in search of their best subgradients, and the progress that is worth one more.
+#: Rounds over overlapping groups in search of their best subgradients, and the progress worth one more.
 MOST_ROUNDS, PROGRESS = 500, 0.999
 
-
-class Groups(NamedTuple):
-    """The groups, one after another: their entries, where each ends, and their weights."""
-
-    members: Array
-    ends: Array
-    weights: Array
+#: The groups, one after another: their entries, where each ends, and their weights.
+Groups = tuple[Array, Array, Array]
 
 
 @compiled
@@ -119,7 +112,7 @@ def overlap_conditions(
     """Write a bound on the distance of 0 to the subdifferential of each row, for groups that overlap."""
     k = P.shape[1]
     h, left, u = np.empty(k), np.empty(k), np.empty(len(members))
-    groups = Groups(members, ends, weights)
+    groups = (members, ends, weights)
     for row in range(len(P)):
         for j in range(k):
             h[j], left[j] = P[row, j], force[row, j]
@@ -168,7 +161,8 @@ def take_subgradients(h: Array, left: Array, groups: Groups, u: Array) -> float:
 @compiled
 def length_of(h: Array, groups: Groups, group: int) -> float:
     """Return ‖h_g‖."""
+    members, ends, _ = groups
     square = 0.0
-    for i in range(groups.ends[group], groups.ends[group + 1]):
-        square += h[groups.members[i]] ** 2
+    for i in range(ends[group], ends[group + 1]):
+        square += h[members[i]] ** 2
     return np.sqrt(square)

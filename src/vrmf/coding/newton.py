@@ -17,8 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from vrmf.coding._group_newton import Groups, Problem, measure_rows_of_groups, newton_rows_of_groups
-from vrmf.coding._newton import measure_rows, newton_rows
+from vrmf.coding._group_newton import GroupProblem, measure_rows_of_groups, newton_rows_of_groups
+from vrmf.coding._groups import Groups
+from vrmf.coding._measuring import Problem, measure_rows
+from vrmf.coding._newton import newton_rows
 from vrmf.coding.base import Atoms, Codes, error_scale
 from vrmf.coding.forms import EntrywiseForm, GroupForm, entrywise_form, form_of
 from vrmf.rows import row_squares
@@ -39,7 +41,7 @@ Numbers = tuple[float, float, float, float]
 
 @dataclass(frozen=True)
 class AbstractNewtonCoder(ABC):
-    """A method of last resort for code terms of some type, with outlier terms that act on entries or none."""
+    """A method of last resort for codes of some type; outliers are absent or act on entries."""
 
     outliers: Numbers  #: the numbers of ``best_fit``
 
@@ -77,9 +79,7 @@ class AbstractNewtonCoder(ABC):
         """Return codes that are all unfinished, where no fast method is of use: ``start``, or zeros."""
         n, scale = len(X), error_scale(atoms, outliers.envelope_gradient(X))
         H = np.zeros((n, len(atoms.D)), X.dtype) if start is None else start.astype(X.dtype)
-        return Codes(
-            self.feasible(H), np.full(n, np.inf), np.zeros(n, np.int64), np.zeros(n, bool), scale
-        )
+        return Codes(self.feasible(H), np.full(n, np.inf), np.zeros(n, np.int64), np.zeros(n, bool), scale)
 
     def finish(self, codes: Codes, X: Array, atoms: Atoms, tol: float, max_iter: int) -> None:
         """Measure doubtful codes again, and move those that are not good enough, in place."""
@@ -125,24 +125,24 @@ class EntrywiseNewtonCoder(AbstractNewtonCoder):
         return self.code.feasible(H)
 
     def measure(self, x: Array, atoms: Atoms, H: Array, proof: Array | None) -> tuple[Array, Array]:
-        error, size, sphere = np.empty(len(x)), np.empty(len(x)), 1 - 4 * _eps(H)
-        measure_rows(x, _double_atoms(atoms), _double(H), *self._terms(H.dtype), sphere, error, size)
+        error, size = np.empty(len(x)), np.empty(len(x))
+        sphere = 1 - 4 * _eps(H) if self.in_ball else math.inf
+        measure_rows(x, _double(H), self._problem(atoms, H.dtype), sphere, error, size)
         return error, size
 
     def move(
         self, x: Array, atoms: Atoms, H: Array, like: np.dtype[Any], allowed: Array, budget: int
     ) -> tuple[Array, Array | None]:
-        error, steps = np.empty(len(x)), np.empty(len(x), np.int64)
+        problem, steps = self._problem(atoms, like), np.empty(len(x), np.int64)
         roundings = ROUNDINGS * _eps(H) * atoms.norm
-        newton_rows(
-            x, _double_atoms(atoms), H, *self._terms(like), allowed, roundings, budget, error, steps
-        )
+        newton_rows(x, H, problem, self.in_ball, allowed, roundings, budget, steps)
         return steps, None
 
-    def _terms(self, dtype: np.dtype[Any]) -> tuple[Any, ...]:
-        """Return what kernels take: the numbers of the terms, the ends of codes in their precision."""
+    def _problem(self, atoms: Atoms, dtype: np.dtype[Any]) -> Problem:
+        """Return what kernels take, the ends of codes as they are in the given precision."""
+        D = _double_atoms(atoms)
         ends = float(dtype.type(self.code.low)), float(dtype.type(self.code.high))
-        return self.code.ridge, (self.code.slope, *ends), self.outliers, self.in_ball
+        return (D, row_squares(D), self.code.ridge, (self.code.slope, *ends), self.outliers)
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,7 @@ class GroupNewtonCoder(AbstractNewtonCoder):
 
     def measure(self, x: Array, atoms: Atoms, H: Array, proof: Array | None) -> tuple[Array, Array]:
         problem, error, size = self._problem(atoms), np.empty(len(x)), np.empty(len(x))
-        U = np.zeros((len(x), len(problem.groups.members))) if proof is None else proof
+        U = np.zeros((len(x), len(self._groups[0]))) if proof is None else proof
         measure_rows_of_groups(x, _double(H), U, problem, error, size)
         return error, size
 
@@ -166,17 +166,17 @@ class GroupNewtonCoder(AbstractNewtonCoder):
         self, x: Array, atoms: Atoms, H: Array, like: np.dtype[Any], allowed: Array, budget: int
     ) -> tuple[Array, Array | None]:
         problem, steps = self._problem(atoms), np.empty(len(x), np.int64)
-        U = np.zeros((len(x), len(problem.groups.members)))
+        U = np.zeros((len(x), len(self._groups[0])))
         newton_rows_of_groups(x, H, U, problem, allowed, ROUNDINGS * _eps(H) * atoms.norm, budget, steps)
         return steps, U
 
-    def _problem(self, atoms: Atoms) -> Problem:
+    def _problem(self, atoms: Atoms) -> GroupProblem:
         D = _double_atoms(atoms)
-        return Problem(D, row_squares(D), self.code.ridge, self._groups, self.outliers)
+        return (D, row_squares(D), self.code.ridge, self._groups, self.outliers)
 
     @functools.cached_property
     def _groups(self) -> Groups:
-        return Groups(*self.code.layout, np.array(self.code.term.weights, np.float64))
+        return (*self.code.layout, np.array(self.code.term.weights, np.float64))
 
 
 def newton_coder(code: AbstractRowTerm, outliers: AbstractRowTerm) -> AbstractNewtonCoder | None:

@@ -152,6 +152,22 @@ def test_codes_of_degenerate_dictionaries_end_at_the_promised_error(
         check(model, X, D, model.encode(X, Atoms(D), Coder(tol=tol), start), tol)
 
 
+@pytest.mark.parametrize("max_iter", [3, 40, 1000])
+@pytest.mark.parametrize("method", ["auto", "gradient", "bsum"])
+@pytest.mark.parametrize("kind", ["equal", "parallel", "wide"])
+def test_errors_of_overlapping_groups_are_bounds(kind: str, method: str, max_iter: int) -> None:
+    # also of codes that are stopped on their way
+    code = CODES["groups-overlapping"]
+    X, D = problem(kind, np.float64)
+    codes = Coder(tol=1e-8, max_iter=max_iter, method=method).encode(X, Atoms(D), code, Absent())
+    assert codes.scale is not None
+    force = (X - codes.H @ D) @ D.T
+    pairs = zip(codes.H, force, strict=True)
+    distance = np.array([twins.subdifferential_distance(code, h, f, 0.0) for h, f in pairs])
+    assert np.all(distance <= codes.error * codes.scale * (1 + 1e-6) + 1e-9)
+    assert not np.any(codes.finished & (codes.error > 1e-7))
+
+
 @pytest.mark.parametrize("kind", ["equal", "parallel", "wide", "equal-columns"])
 @pytest.mark.parametrize("outliers", ["absent", "l1+box"])
 @pytest.mark.parametrize("code", ["l1", "box", "ball+l1", "groups", "groups-overlapping", "groups-nested"])

@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from vrmf.coding._group_newton import GroupProblem, measure_rows_of_groups, newton_rows_of_groups
+from vrmf.coding._group_newton import measure_rows_of_groups, newton_rows_of_groups
+from vrmf.coding._group_steps import GroupProblem
 from vrmf.coding._groups import Groups
 from vrmf.coding._measuring import Problem, measure_rows
 from vrmf.coding._newton import newton_rows

@@ -205,7 +205,7 @@ def _left_over(y: Array, low: Array, high: Array, balls: list[tuple[Array, float
     """Return y less its best approximation by a point of the box plus one of each ball."""
     duals = [np.zeros(len(columns)) for columns, _ in balls]
     r = y - np.clip(y, low, high)
-    for _ in range(5000 if len(balls) else 0):
+    for _ in range(500 if len(balls) else 0):
         before = r.copy()
         for i, (columns, weight) in enumerate(balls):
             total = r[columns] + duals[i]
@@ -218,7 +218,25 @@ def _left_over(y: Array, low: Array, high: Array, balls: list[tuple[Array, float
         r = pushed - np.clip(pushed, low, high)
         if np.max(np.abs(r - before)) <= 1e-15 * np.max(np.abs(y)):
             break
+    else:  # projections in turn creep where balls overlap and touch their rims
+        return _convex_left_over(y, low, high, balls) if len(balls) else r
     return r
+
+
+def _convex_left_over(y: Array, low: Array, high: Array, balls: list[tuple[Array, float]]) -> Array:
+    """The same by a general convex solver."""
+    size = float(np.max(np.abs(y)))
+    inside = cp.Variable(len(y))
+    total, constraints = inside, []
+    for bound, sign in ((low / size, 1), (high / size, -1)):
+        finite = np.flatnonzero(np.isfinite(bound))
+        constraints += [sign * inside[finite] >= sign * bound[finite]] if len(finite) else []
+    for columns, weight in balls:
+        dual = cp.Variable(len(columns))
+        constraints.append(cp.norm(dual) <= weight / size)
+        total = total + np.eye(len(y))[:, columns] @ dual
+    minimise(cp.norm(y / size - total), constraints)
+    return y - size * np.asarray(total.value)
 
 
 def _best_multiplier(left: Callable[[float, Array], Array], direction: Array, lowest: float) -> float:

@@ -28,7 +28,7 @@ from vrmf.coding.conjugate import conjugate_codes
 from vrmf.coding.forms import acts_on_entries
 from vrmf.coding.gradient import proximal_gradient_codes
 from vrmf.coding.halves import EntrywiseHalf, RadialHalf, half_of
-from vrmf.coding.newton import NewtonCoder
+from vrmf.coding.newton import AbstractNewtonCoder, GroupNewtonCoder, newton_coder
 from vrmf.coding.splitting import plain_codes
 from vrmf.terms.base import AbstractRowTerm, Array
 from vrmf.terms.penalties import Free, Ridge
@@ -81,13 +81,16 @@ class Coder:
         start: Array | None = None,
     ) -> Codes:
         """Return the codes of the rows of ``X``, from the codes ``start`` if given."""
-        tol = self.reachable_tol(X.dtype)
+        tol, newton = self.reachable_tol(X.dtype), newton_coder(code, outliers)
         if self.method != "auto":
             momentum = self.method == "gradient"
-            return proximal_gradient_codes(
+            codes = proximal_gradient_codes(
                 *(X, atoms, code, outliers), tol=tol, max_iter=self.max_iter, start=start, momentum=momentum
             )
-        first, newton = min(self.max_iter, MOST_FAST_ITERATIONS), NewtonCoder.of(code, outliers)
+            if isinstance(newton, GroupNewtonCoder) and newton.overlapping:  # whose prox is not exact
+                newton.check(codes, np.arange(len(X)), X.astype(np.float64), atoms, tol)
+            return codes
+        first = min(self.max_iter, MOST_FAST_ITERATIONS)
         fast = self._fast_method(atoms, code, outliers, newton, cold=start is None)
         codes = fast(X, tol=tol, max_iter=first, start=start)
         if newton is not None:
@@ -109,7 +112,7 @@ class Coder:
         atoms: Atoms,
         code: AbstractRowTerm,
         outliers: AbstractRowTerm,
-        newton: NewtonCoder | None,
+        newton: AbstractNewtonCoder | None,
         *,
         cold: bool,
     ) -> Callable[..., Codes]:
@@ -130,6 +133,8 @@ class Coder:
             )
         if half is not None:
             return functools.partial(alternating_codes, atoms=atoms, half=half, outliers=outliers)
+        if isinstance(newton, GroupNewtonCoder):
+            return functools.partial(newton.begin, atoms=atoms, outliers=outliers)
         return functools.partial(proximal_gradient_codes, atoms=atoms, code=code, outliers=outliers)
 
     def reachable_tol(self, dtype: np.dtype[Any]) -> float:

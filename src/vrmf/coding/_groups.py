@@ -11,6 +11,12 @@ import numpy as np
 from vrmf.compiled import compiled
 from vrmf.terms.base import Array
 
+#: Rounds over overlapping groups in search of their best subgradients, and the progress worth one more.
+MOST_ROUNDS, PROGRESS = 500, 0.999
+
+#: The groups, one after another: their entries, where each ends, and their weights.
+Groups = tuple[Array, Array, Array]
+
 
 @compiled
 def group_step(
@@ -97,3 +103,66 @@ def group_conditions(
                 miss = max(np.sqrt(pull) - weights[g], 0.0)
                 total += miss * miss
         error[row] = np.sqrt(total)
+
+
+@compiled
+def overlap_conditions(
+    P: Array, force: Array, members: Array, ends: Array, weights: Array, error: Array
+) -> None:
+    """Write a bound on the distance of 0 to the subdifferential of each row, for groups that overlap."""
+    k = P.shape[1]
+    h, left, u = np.empty(k), np.empty(k), np.empty(len(members))
+    groups = (members, ends, weights)
+    for row in range(len(P)):
+        for j in range(k):
+            h[j], left[j] = P[row, j], force[row, j]
+        u[:] = 0
+        error[row] = take_subgradients(h, left, groups, u)
+
+
+@compiled
+def take_subgradients(h: Array, left: Array, groups: Groups, u: Array) -> float:
+    """Take subgradients of the groups off the force ``left``, so that little is left; return its norm.
+
+    A group that is not zero has the one subgradient w_g · h_g/‖h_g‖. The others take turns: each adds what
+    is left to its u_g, and shortens it to w_g. This never adds to the norm of what is left.
+    """
+    members, ends, weights = groups
+    zero = np.empty(len(weights), np.bool_)
+    vanishing = 0
+    for group in range(len(weights)):
+        length = length_of(h, groups, group)
+        zero[group] = length == 0
+        vanishing += zero[group]
+        for i in range(ends[group], ends[group + 1]):
+            if length > 0:
+                u[i] = weights[group] * (h[members[i]] / length)
+            left[members[i]] -= u[i]
+    norm = np.inf
+    for _ in range(MOST_ROUNDS):
+        for group in range(len(weights)):
+            if not zero[group]:
+                continue
+            square = 0.0
+            for i in range(ends[group], ends[group + 1]):
+                square += (u[i] + left[members[i]]) ** 2
+            length = np.sqrt(square)
+            shorten = weights[group] / length if length > weights[group] else 1.0
+            for i in range(ends[group], ends[group + 1]):
+                total = u[i] + left[members[i]]
+                u[i] = shorten * total
+                left[members[i]] = total - u[i]
+        before, norm = norm, np.sqrt(np.dot(left, left))
+        if vanishing < 2 or not norm < PROGRESS * before:
+            break
+    return norm
+
+
+@compiled
+def length_of(h: Array, groups: Groups, group: int) -> float:
+    """Return ‖h_g‖."""
+    members, ends, _ = groups
+    square = 0.0
+    for i in range(ends[group], ends[group + 1]):
+        square += h[members[i]] ** 2
+    return np.sqrt(square)

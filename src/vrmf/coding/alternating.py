@@ -103,9 +103,13 @@ class OutlierSide:
         """Go on with some of the rows."""
         self.level = self.level[rows]
 
-    def envelope(self, E: Array) -> Array:
-        """Return e − prox(e)."""
-        return self.term.envelope_gradient(E)
+    def envelope(self, X: Array) -> Array:
+        """Return x − prox(x), at the term's own threshold, without temporaries of the size of X."""
+        if self.form is None:
+            return self.term.envelope_gradient(X)
+        E = np.zeros_like(X)
+        subtract_outliers(E, X, np.full(len(X), self.end), *self.numbers(X.dtype)[1:])
+        return E
 
     def subtract(self, E: Array, X: Array) -> None:
         """Turn E = hD into e − r in place, with e = x − hD and the best r at the present thresholds."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vrmf.clock import check_time
-from vrmf.coding._groups import group_conditions, group_step, merge_copies
+from vrmf.coding._groups import group_conditions, group_step, merge_copies, overlap_conditions
 from vrmf.coding._pivoting import conditions, pivot
 from vrmf.coding._splitting import entrywise_step, entrywise_steps
 from vrmf.coding.system import System
@@ -178,33 +178,32 @@ class GroupForm(AbstractForm):
         return sums
 
     def conditions(self, P: Array, force: Array, system: System) -> tuple[Array, Array]:
-        if not self.term.disjoint:
-            return _proximal_conditions(self.term, P, force, system)
         error = np.empty(len(P), dtype=P.dtype)
-        group_conditions(P, force, *self._groups(P), error)
+        kernel = group_conditions if self.term.disjoint else overlap_conditions
+        kernel(P, force, *self._groups(P), error)
         return error, force
 
     def counts(self, k: int) -> Array:
-        return np.bincount(self._layout[0], minlength=k)
+        return np.bincount(self.layout[0], minlength=k)
 
     def spread(self, force: Array) -> Array:
         shares = force / self.counts(force.shape[1]).astype(force.dtype)
-        return np.ascontiguousarray(shares[:, self._layout[0]])
+        return np.ascontiguousarray(shares[:, self.layout[0]])
 
     def merge(self, Z: Array) -> Array:
-        members, ends = self._layout
+        members, ends = self.layout
         H = np.empty((len(Z), self.term.width), Z.dtype)
         merge_copies(Z, members, ends, self.counts(self.term.width).astype(Z.dtype), H)
         return H
 
     @functools.cached_property
-    def _layout(self) -> tuple[Array, Array]:
+    def layout(self) -> tuple[Array, Array]:
         """The entries of all groups, one group after another, and where each group ends."""
         members = np.array([entry for group in self.term.groups for entry in group])
         return members, np.cumsum([0, *map(len, self.term.groups)])
 
     def _groups(self, like: Array) -> tuple[Array, Array, Array]:
-        return *self._layout, np.array(self.term.weights, dtype=like.dtype)
+        return *self.layout, np.array(self.term.weights, dtype=like.dtype)
 
 
 @dataclass(frozen=True)

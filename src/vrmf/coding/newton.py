@@ -4,21 +4,27 @@ The fast methods measure errors in ways that are cheap: through the Gram matrix,
 or from residuals that they update. Each is off by roundings of ‖D‖₂²·‖h‖, which is more than the tolerance
 where atoms of very different lengths meet, or where a start is far off. Codes for which that may be so are
 measured again, from the definition; those that fail, and those that are unfinished, are moved by a method
-that converges for every dictionary (:mod:`vrmf.coding._newton`).
+that converges for every dictionary (:mod:`vrmf.coding._newton`, :mod:`vrmf.coding._group_newton`).
 """
 
 from __future__ import annotations
 
+import functools
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from vrmf.clock import check_time
-from vrmf.coding._newton import measure_rows, newton_rows
+from vrmf.coding._group_newton import measure_rows_of_groups, newton_rows_of_groups
+from vrmf.coding._group_steps import GroupProblem
+from vrmf.coding._groups import Groups
+from vrmf.coding._measuring import Problem, measure_rows
+from vrmf.coding._newton import newton_rows
 from vrmf.coding.base import Atoms, Codes, error_scale
-from vrmf.coding.forms import EntrywiseForm, entrywise_form, form_of
+from vrmf.coding.forms import EntrywiseForm, GroupForm, entrywise_form, form_of
 from vrmf.rows import row_squares
 from vrmf.terms.base import AbstractRowTerm, Array
 from vrmf.terms.penalties import L1, Free, Ridge
@@ -34,32 +40,35 @@ MODEST = 32.0
 #: Rows that kernels get at a time.
 ROWS_AT_A_TIME = 32
 
+Numbers = tuple[float, float, float, float]
+
 
 @dataclass(frozen=True)
-class NewtonCoder:
-    """Newton steps for φ and ϕ of the form slope·|h| + (ridge/2)h², low ≤ h ≤ high, for each entry.
+class AbstractNewtonCoder(ABC):
+    """A method of last resort for codes of some type; outliers are absent or act on entries."""
 
-    φ may include the unit ball, and ϕ be absent.
-    """
+    outliers: Numbers  #: the numbers of ``best_fit``
 
-    code: EntrywiseForm
-    in_ball: bool
-    outliers: tuple[float, float, float, float]  #: the numbers of ``best_fit``
+    @abstractmethod
+    def measure(self, x: Array, atoms: Atoms, H: Array, proof: Array | None) -> tuple[Array, Array]:
+        """Return the absolute errors of codes, and the sizes of what is rounded in their rows.
 
-    @classmethod
-    def of(cls, code: AbstractRowTerm, outliers: AbstractRowTerm) -> NewtonCoder | None:
-        """Return the method for these terms, or None if there is none for their types."""
-        known = L1 | Ridge | Free | Box | NonNegative | UnitBall
-        if not all(isinstance(part, known) for part in parts_of(code)):
-            return None
-        in_ball = any(isinstance(part, UnitBall) for part in parts_of(code))
-        if isinstance(outliers, Absent):
-            return cls(entrywise_form(code), in_ball, (math.inf, 0.0, -math.inf, math.inf))
-        noise = form_of(outliers)
-        if not isinstance(noise, EntrywiseForm):
-            return None
-        rest = noise.ridge / (1 + noise.ridge)
-        return cls(entrywise_form(code), in_ball, (noise.slope, rest, noise.low, noise.high))
+        Codes are in the precision of the user, rows in double precision. ``proof`` is what ``move``
+        returned, if these codes come from there.
+        """
+
+    @abstractmethod
+    def move(
+        self, x: Array, atoms: Atoms, H: Array, like: np.dtype[Any], allowed: Array, budget: int
+    ) -> tuple[Array, Array | None]:
+        """Move codes to their optimum in place; return the steps of each, and what helps to measure them.
+
+        All is in double precision; the ends of intervals are as they are in the precision ``like``.
+        """
+
+    def feasible(self, H: Array) -> Array:
+        """Return codes from which steps can begin, as a new array."""
+        return H.copy()
 
     def begin(
         self,
@@ -74,9 +83,7 @@ class NewtonCoder:
         """Return codes that are all unfinished, where no fast method is of use: ``start``, or zeros."""
         n, scale = len(X), error_scale(atoms, outliers.envelope_gradient(X))
         H = np.zeros((n, len(atoms.D)), X.dtype) if start is None else start.astype(X.dtype)
-        return Codes(
-            self.code.feasible(H), np.full(n, np.inf), np.zeros(n, np.int64), np.zeros(n, bool), scale
-        )
+        return Codes(self.feasible(H), np.full(n, np.inf), np.zeros(n, np.int64), np.zeros(n, bool), scale)
 
     def finish(self, codes: Codes, X: Array, atoms: Atoms, tol: float, max_iter: int) -> None:
         """Measure doubtful codes again, and move those that are not good enough, in place."""
@@ -86,61 +93,146 @@ class NewtonCoder:
         rows = np.flatnonzero(~sure)
         if not len(rows):
             return
-        x, D = _double(X[rows]), atoms.once("double", lambda: _double(atoms.D))
-        terms = self._terms(X.dtype)
-        size = self._measure(codes, rows, x, D, terms)
-        self._judge(
-            codes, rows, atoms.norm * np.minimum(self._products(codes.H[rows], D), MODEST * size), tol
-        )
+        x = _double(X[rows])
+        size = self.check(codes, rows, x, atoms, tol)
         left = ~codes.finished[rows]
-        rows, x = rows[left], x[left]
+        rows, x, size = rows[left], x[left], size[left]
         budget = max_iter - int(np.max(codes.iterations[rows], initial=0))
         if not len(rows) or budget <= 0:
             return
-        before, H = self._products(codes.H[rows], D), _double(codes.H[rows])
-        # A code whose own rounding is too large is no place to start from.
-        far = ~(ROUNDINGS * _eps(X) * atoms.norm * before <= tol * codes.scale[rows] / 2)
-        H[far] = 0
-        error, steps = np.empty(len(rows)), np.empty(len(rows), np.int64)
-        roundings = ROUNDINGS * float(np.finfo(np.float64).eps) * atoms.norm
-        for some in _few(len(rows)):
+        before, H = _products(codes.H[rows], atoms), _double(codes.H[rows])
+        # A code whose own rounding is too large, and larger than it need be, is no place to start from.
+        close = ROUNDINGS * _eps(X) * atoms.norm * before <= tol * codes.scale[rows] / 2
+        H[~(close | (before <= MODEST * size))] = 0
+        for i in range(0, len(rows), ROWS_AT_A_TIME):
             check_time()
-            allowed = tol * codes.scale[rows[some]]
-            newton_rows(x[some], D, H[some], *terms, allowed, roundings, budget, error[some], steps[some])
+            some = slice(i, i + ROWS_AT_A_TIME)
+            self._settle(codes, rows[some], x[some], H[some], atoms, tol, budget)
+
+    def _settle(
+        self, codes: Codes, rows: Array, x: Array, H: Array, atoms: Atoms, tol: float, budget: int
+    ) -> None:
+        """Move some codes from ``H`` to their optimum, and write what is known of them."""
+        assert codes.scale is not None
+        steps, proof = self.move(x, atoms, H, codes.H.dtype, tol * codes.scale[rows], budget)
         codes.H[rows] = H
         codes.iterations[rows] += steps
-        size = self._measure(codes, rows, x, D, terms)
-        self._judge(codes, rows, atoms.norm * np.maximum(size, self._products(codes.H[rows], D)), tol)
+        error, size = self.measure(x, atoms, codes.H[rows], proof)
+        _judge(codes, rows, error, atoms.norm * np.maximum(size, _products(codes.H[rows], atoms)), tol)
 
-    def _terms(self, dtype: np.dtype[Any]) -> tuple[Any, ...]:
-        """Return what kernels take: the numbers of the terms, the ends of codes in their precision."""
-        ends = float(dtype.type(self.code.low)), float(dtype.type(self.code.high))
-        return self.code.ridge, (self.code.slope, *ends), self.outliers, self.in_ball
-
-    def _measure(self, codes: Codes, rows: Array, x: Array, D: Array, terms: tuple[Any, ...]) -> Array:
-        """Write the errors of some codes; return the sizes of rows whose rounding matters."""
-        error, size = np.empty(len(rows)), np.empty(len(rows))
-        measure_rows(x, D, _double(codes.H[rows]), *terms, 1 - 4 * _eps(codes.H), error, size)
-        assert codes.scale is not None
-        codes.error[rows] = error / codes.scale[rows]
+    def check(self, codes: Codes, rows: Array, x: Array, atoms: Atoms, tol: float) -> Array:
+        """Write the errors of some codes, from the definition, and which are finished; return row sizes."""
+        error, size = self.measure(x, atoms, codes.H[rows], None)
+        modest = np.minimum(_products(codes.H[rows], atoms), MODEST * size)
+        _judge(codes, rows, error, atoms.norm * modest, tol)
         return size
 
-    def _judge(self, codes: Codes, rows: Array, size: Array, tol: float) -> None:
-        """Write which codes are finished: to the tolerance, or to roundings of the given size."""
-        assert codes.scale is not None
-        rounding = ROUNDINGS * _eps(codes.H) * size
-        codes.finished[rows] = codes.error[rows] * codes.scale[rows] <= np.maximum(
-            tol * codes.scale[rows], rounding
-        )
 
-    def _products(self, H: Array, D: Array) -> Array:
-        """Return Σⱼ |hⱼ|·‖dⱼ‖, the size of what is added up in hD."""
-        return np.abs(_double(H)) @ np.sqrt(row_squares(D))
+@dataclass(frozen=True)
+class EntrywiseNewtonCoder(AbstractNewtonCoder):
+    """φ is slope·|h| + (ridge/2)h², low ≤ h ≤ high, for each entry, in the unit ball or not."""
+
+    code: EntrywiseForm
+    in_ball: bool
+
+    def feasible(self, H: Array) -> Array:
+        return self.code.feasible(H)
+
+    def measure(self, x: Array, atoms: Atoms, H: Array, proof: Array | None) -> tuple[Array, Array]:
+        error, size = np.empty(len(x)), np.empty(len(x))
+        sphere = 1 - 4 * _eps(H) if self.in_ball else math.inf
+        measure_rows(x, _double(H), self._problem(atoms, H.dtype), sphere, error, size)
+        return error, size
+
+    def move(
+        self, x: Array, atoms: Atoms, H: Array, like: np.dtype[Any], allowed: Array, budget: int
+    ) -> tuple[Array, Array | None]:
+        problem, steps = self._problem(atoms, like), np.empty(len(x), np.int64)
+        roundings = ROUNDINGS * _eps(H) * atoms.norm
+        newton_rows(x, H, problem, self.in_ball, allowed, roundings, budget, steps)
+        return steps, None
+
+    def _problem(self, atoms: Atoms, dtype: np.dtype[Any]) -> Problem:
+        """Return what kernels take, the ends of codes as they are in the given precision."""
+        D = _double_atoms(atoms)
+        ends = float(dtype.type(self.code.low)), float(dtype.type(self.code.high))
+        return (D, row_squares(D), self.code.ridge, (self.code.slope, *ends), self.outliers)
 
 
-def _few(count: int) -> list[slice]:
-    """Return slices of a few rows each, after which time is looked at."""
-    return [slice(i, i + ROWS_AT_A_TIME) for i in range(0, count, ROWS_AT_A_TIME)]
+@dataclass(frozen=True)
+class GroupNewtonCoder(AbstractNewtonCoder):
+    """φ is Σ_g w_g·‖h_g‖ + (ridge/2)‖h‖²; groups may overlap."""
+
+    code: GroupForm
+
+    @property
+    def overlapping(self) -> bool:
+        """Whether some groups overlap."""
+        return not self.code.term.disjoint
+
+    def measure(self, x: Array, atoms: Atoms, H: Array, proof: Array | None) -> tuple[Array, Array]:
+        problem, error, size = self._problem(atoms), np.empty(len(x)), np.empty(len(x))
+        U = np.zeros((len(x), len(self._groups[0]))) if proof is None else proof
+        measure_rows_of_groups(x, _double(H), U, problem, error, size)
+        return error, size
+
+    def move(
+        self, x: Array, atoms: Atoms, H: Array, like: np.dtype[Any], allowed: Array, budget: int
+    ) -> tuple[Array, Array | None]:
+        problem, steps = self._problem(atoms), np.empty(len(x), np.int64)
+        U = np.zeros((len(x), len(self._groups[0])))
+        newton_rows_of_groups(x, H, U, problem, allowed, ROUNDINGS * _eps(H) * atoms.norm, budget, steps)
+        return steps, U
+
+    def _problem(self, atoms: Atoms) -> GroupProblem:
+        D = _double_atoms(atoms)
+        return (D, row_squares(D), self.code.ridge, self._groups, self.outliers)
+
+    @functools.cached_property
+    def _groups(self) -> Groups:
+        return (*self.code.layout, np.array(self.code.term.weights, np.float64))
+
+
+def newton_coder(code: AbstractRowTerm, outliers: AbstractRowTerm) -> AbstractNewtonCoder | None:
+    """Return the method of last resort for these terms, or None if there is none for their types."""
+    numbers = _numbers(outliers)
+    if numbers is None:
+        return None
+    form = form_of(code)
+    if isinstance(form, GroupForm):
+        return GroupNewtonCoder(numbers, form)
+    known = L1 | Ridge | Free | Box | NonNegative | UnitBall
+    if not all(isinstance(part, known) for part in parts_of(code)):
+        return None
+    in_ball = any(isinstance(part, UnitBall) for part in parts_of(code))
+    return EntrywiseNewtonCoder(numbers, entrywise_form(code), in_ball)
+
+
+def _numbers(outliers: AbstractRowTerm) -> Numbers | None:
+    """Return the numbers of ``best_fit``, or None if the term does not act on entries."""
+    if isinstance(outliers, Absent):
+        return math.inf, 0.0, -math.inf, math.inf
+    form = form_of(outliers)
+    if not isinstance(form, EntrywiseForm):
+        return None
+    return form.slope, form.ridge / (1 + form.ridge), form.low, form.high
+
+
+def _judge(codes: Codes, rows: Array, error: Array, size: Array, tol: float) -> None:
+    """Write the errors of codes, and which are finished: to the tolerance, or to roundings of the size."""
+    assert codes.scale is not None
+    rounding = ROUNDINGS * _eps(codes.H) * size
+    codes.error[rows] = error / codes.scale[rows]
+    codes.finished[rows] = error <= np.maximum(tol * codes.scale[rows], rounding)
+
+
+def _products(H: Array, atoms: Atoms) -> Array:
+    """Return Σⱼ |hⱼ|·‖dⱼ‖, the size of what is added up in hD."""
+    return np.abs(_double(H)) @ np.sqrt(row_squares(_double_atoms(atoms)))
+
+
+def _double_atoms(atoms: Atoms) -> Array:
+    return atoms.once("double", lambda: _double(atoms.D))
 
 
 def _double(Z: Array) -> Array:

@@ -14,7 +14,14 @@ from sklearn.exceptions import ConvergenceWarning
 from shells import ROTATING, codes_may_stop_short, corrupted, every_estimator, every_solver, make, rows
 from tables import FORMULATIONS, generator
 from twins import minimise, to_cvxpy
-from vrmf import NMF, DictionaryLearning, GroupDictionaryLearning, RobustPCA
+from vrmf import (
+    NMF,
+    DictionaryLearning,
+    GroupDictionaryLearning,
+    RobustNMF,
+    RobustPCA,
+    SmoothDictionaryLearning,
+)
 from vrmf.coding import Atoms, Coder
 from vrmf.formulations import Formulation
 from vrmf.loop import History, Iterate, MaxEpochs, Stationary, run
@@ -26,8 +33,8 @@ from vrmf.terms.base import Array
 
 X = corrupted(rows(60, 6))
 
-#: Our figure sums descents up to the last tenth of what they bring, so the true one may be larger.
-SHORT = 1.6
+#: Our figure sums descents up to the last hundredth of what they bring, so the true one may be larger.
+SHORT = 1.25
 
 every_formulation = pytest.mark.parametrize("name", FORMULATIONS)
 
@@ -116,6 +123,14 @@ def test_an_exact_fit_is_stationary_to_rounding() -> None:
     assert model.stop_reason_.startswith("stationary to rounding")
 
 
+@pytest.mark.parametrize("k", [1, 2, 5])
+def test_a_nearly_exact_fit_ends_without_a_warning(k: int) -> None:
+    rng = np.random.default_rng(0)
+    for data in (np.ones((10, 4)), rng.random((60, k)) @ np.eye(k, 8)):
+        model = NMF(k, random_state=0).fit(data)
+        assert model.stop_reason_.startswith("stationary") and model.reconstruction_error_ < 1e-3
+
+
 # ------------------------------------------------------------------ of which dictionary
 
 
@@ -165,6 +180,17 @@ def test_many_rows_that_a_last_noisy_step_would_spoil() -> None:
         assert promised_share(model.formulation_, many, model.components_) <= SHORT * model.tol
 
 
+@pytest.mark.parametrize("k", [3, 5])
+def test_smooth_atoms_of_nearly_collinear_rows(k: int) -> None:
+    """Sweeps over the atoms would creep here, and slow progress is not arrival."""
+    rng = np.random.default_rng(0)
+    flat = np.abs(rng.random((60, 2)) @ rng.random((2, 12)) + 0.01 * rng.standard_normal((60, 12)))
+    for kind in (SmoothDictionaryLearning, NMF, RobustNMF):
+        model = kind(k, tol=1e-4, random_state=0, n_jobs=1).fit(flat)
+        assert model.stop_reason_.startswith("stationary")
+        assert promised_share(model.formulation_, flat, model.components_) <= SHORT * 1e-4
+
+
 def test_option_i_returns_the_dictionary_that_was_found_stationary() -> None:
     model = make("nmf", solver=VR(option="random"), tol=1e-4, max_iter=500).fit(X)
     assert model.stop_reason_.startswith("stationary")
@@ -175,7 +201,7 @@ def test_option_i_returns_the_dictionary_that_was_found_stationary() -> None:
 
 
 def measurement(share: float, objective: float = 1.0, is_exact: bool = False) -> Measurement:
-    return Measurement(np.full((1, 1), objective), objective, 0.0, share, 0.0, 0.1, is_exact)
+    return Measurement(np.full((1, 1), objective), objective, 0.0, share, 0.0, 0.1, 0.0, is_exact)
 
 
 def moment(measured: Measurement | None) -> Iterate:
@@ -201,10 +227,12 @@ def test_a_loose_measurement_is_confirmed_by_an_exact_one() -> None:
     assert rule(moment(None), history) is None, "exact codes do not confirm it"
     assert rule(moment(None), history) is None and len(asked) == 1, "the same is not asked twice"
     assert history.relative_stationarity[0] == 2e-3, "the record holds what exact codes tell"
-    history.add(moment(measurement(5e-4)))
+    history.add(moment(measurement(4e-4)))
+    assert rule(moment(None), history) is None and len(asked) == 1, "it was four times too small before"
+    history.add(moment(measurement(2e-4)))
     reason = rule(moment(None), history)
     assert reason is not None and reason.converged and reason.answer is not None
-    assert history.relative_stationarity[1] == 1e-4
+    assert history.relative_stationarity[2] == 1e-4
 
 
 def test_a_dictionary_worse_than_the_best_is_not_the_answer() -> None:
@@ -232,7 +260,7 @@ NMF_PROBLEMS: dict[str, Any] = {
 @pytest.mark.parametrize("name", NMF_PROBLEMS)
 def test_the_default_tolerance_leaves_little_to_gain(name: str) -> None:
     data, k = NMF_PROBLEMS[name](np.random.default_rng(0))
-    default = NMF(k, random_state=0).fit(data)
+    default = NMF(k, random_state=0, max_iter=600).fit(data)
     longer = NMF(k, init=default.components_, tol=1e-9, solver=VR(opening=False))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # it may run its whole budget

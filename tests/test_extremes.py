@@ -11,6 +11,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 import vrmf
+from shells import NAMES, make
 from tables import ITERATIVE, TERMS, generator
 from vrmf.coding import Atoms, Coder
 from vrmf.formulations import Formulation, robust_nmf, robust_pca
@@ -175,3 +176,23 @@ def test_a_huge_entry_is_an_outlier_and_no_more(name: str, size: float) -> None:
     pull = np.clip(E, -E[0, 2], E[0, 2]) @ D.T
     expected = np.clip(X - moderate.H @ D, -E[0, 2], E[0, 2]) @ D.T
     np.testing.assert_allclose(pull, expected, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_atoms_too_small_to_square_do_nothing(name: str) -> None:
+    rng = np.random.default_rng(0)
+    X, R = rng.random((30, 6)), rng.random((3, 6))
+    model = make(name).fit(X)
+    for size in (1e-160, 1e-155, 1e-150, 1e-120):
+        model.components_ = size * R
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            assert np.isfinite(model.transform(X)).all()
+
+
+@pytest.mark.filterwarnings("ignore:All codes")
+@pytest.mark.filterwarnings("ignore:.*stopped before it was stationary")
+@pytest.mark.parametrize("name", NAMES)
+def test_a_fit_of_zeros_ends(name: str) -> None:
+    model = make(name, n_components=6, max_iter=100, tol=1e-6).fit(np.zeros((20, 5)))
+    assert np.isfinite(model.components_).all() and not model.transform(np.zeros((3, 5))).any()

@@ -96,7 +96,8 @@ class Checkpoint:
             start = Start(**reader.decode(manifest["start"]))
             columns = {name: column.tolist() for name, column in reader.decode(manifest["history"]).items()}
             last, best = (reader.decode(manifest[name]) for name in ("last", "best"))
-            history = History(**columns, last=last, best=last if best is None else best)
+            best = last if best is None else best
+            history = History(**columns, last=last, best=best, doubt=manifest["doubt"])
         first = solver.init(Problem(start.formulation, source), start.D, start.seed)
 
         def state() -> State:
@@ -137,6 +138,7 @@ class Checkpoint:
             "seconds": current.seconds,
             "history": writer.encode("history", columns),
             "last": writer.encode("last", history.last),
+            "doubt": history.doubt,
             "best": writer.encode("best", None if history.best is history.last else history.best),
         }
         with replacing(self.path) as file:

@@ -19,7 +19,9 @@ from vrmf.starts import (
     singular_rows,
     spread_rows,
 )
+from vrmf.terms import NonNegative, Simplex, UnitBall
 from vrmf.terms.base import Array
+from vrmf.terms.sums import parts_of
 from vrmf.weights import DataSummary
 
 #: Rules that start from a sample of the rows, by the name that ``init`` has for them.
@@ -134,11 +136,21 @@ def given_dictionary(
     if not np.isfinite(formulation.dictionary.value(D)):
         raise ValueError(
             f"`{name}` is infeasible: it lies outside of the set of the dictionary term "
-            f"{type(formulation.dictionary).__name__}. Use a dictionary inside, such as "
-            "formulation.dictionary.prox(D, 1e-12)."
+            f"{type(formulation.dictionary).__name__}. {_remedy(formulation)}"
         )
     # What is feasible to single precision may need a last touch in double.
     return feasible(formulation, D.astype(source.dtype))
+
+
+def _remedy(formulation: Formulation) -> str:
+    """Say how a dictionary becomes feasible."""
+    kinds = {type(part) for part in parts_of(formulation.dictionary)}
+    if Simplex in kinds:
+        return "Use nonnegative rows of sum 1, such as D / D.sum(axis=1, keepdims=True)."
+    if UnitBall in kinds:
+        sign = "nonnegative rows" if NonNegative in kinds else "rows"
+        return f"Use {sign} of norm at most 1, such as D / np.linalg.norm(D, axis=1, keepdims=True)."
+    return "Use the nearest one inside, prox(D, 1e-12) of that term."
 
 
 def _random_rows(rng: np.random.Generator, count: int, summary: DataSummary) -> Array:

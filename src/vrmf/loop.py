@@ -101,6 +101,9 @@ class History:
     own_stationarity: list[float] = field(default_factory=list)  #: at a literal solver's own step
     last: Measurement | None = None  #: the newest measurement
     best: Measurement | None = None  #: the one with the lowest objective, the newest of equals
+    doubt: float = (
+        1.0  #: by what factor the relative stationarity was too small where it was confirmed last
+    )
 
     def add(self, iterate: Iterate, own: Measurement | None = None) -> None:
         """Add an iterate, and what its step learned of the one before; ``own`` is of its own.
@@ -127,6 +130,8 @@ class History:
 
     def correct(self, measured: Measurement) -> None:
         """Write down what exact codes tell of the dictionary that was measured last."""
+        if self.last is not None and self.last.relative_stationarity > 0:
+            self.doubt = max(measured.relative_stationarity / self.last.relative_stationarity, 1.0)
         if self.best is self.last:
             self.best = None
         self.note(measured, -2 if math.isnan(self.objective[-1]) else -1)
@@ -134,12 +139,12 @@ class History:
     def mark(self) -> Mark:
         """Return by what :meth:`upto` finds the record as it is now, however it grows."""
         newest = tuple(getattr(self, name)[-1] for name in MEASURED)
-        return Mark(len(self.step), newest, self.last, self.best)
+        return Mark(len(self.step), newest, self.last, self.best, self.doubt)
 
     def upto(self, mark: Mark) -> History:
         """Return the record as it was at the mark: the next step may have measured its newest row."""
         columns = {name: getattr(self, name)[: mark.rows] for name in COLUMNS}
-        past = History(**columns, last=mark.last, best=mark.best)
+        past = History(**columns, last=mark.last, best=mark.best, doubt=mark.doubt)
         for name, value in zip(MEASURED, mark.newest, strict=True):
             getattr(past, name)[-1] = value
         return past
@@ -158,6 +163,7 @@ class Mark:
     newest: tuple[float, ...]  #: what was measured of the last, by column
     last: Measurement | None  #: the newest measurement
     best: Measurement | None  #: the one with the lowest objective
+    doubt: float  #: of the relative stationarity
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,6 +197,8 @@ Rule = Callable[[Iterate, History], Reason | None]
 class Stationary:
     """Stop when the relative stationarity is at most ``tol``, or at the level of rounding.
 
+    A fit that is nearly exact has nothing to gain either.
+
     A step measures with codes that are as exact as it needs, so ``certify`` measures once more, with
     exact ones. The dictionary for which it confirms ``tol`` is the answer; else the run goes on.
     """
@@ -200,7 +208,10 @@ class Stationary:
 
     def __call__(self, iterate: Iterate, history: History) -> Reason | None:
         measured, best = history.last, history.best
-        if self.tol <= 0 or measured is None or best is None or not measured.satisfies(self.tol):
+        if self.tol <= 0 or measured is None or best is None:
+            return None
+        # What was too small when it was confirmed last will be so again; so passes are not wasted.
+        if not measured.satisfies(self.tol if measured.is_exact else self.tol / min(history.doubt, 100.0)):
             return None
         if rises(measured.objective, best.objective, measured.D.dtype):
             return None
@@ -211,7 +222,9 @@ class Stationary:
                 return None
         promised = measured.relative_stationarity
         text = f"stationary: a full step promises to lower the objective by {promised:.1e} of it"
-        if promised <= measured.rounding:
+        if promised > self.tol and measured.is_nearly_exact(self.tol):
+            text = "stationary: the fit is nearly exact, there is next to nothing to gain"
+        elif promised <= measured.rounding:
             text = "stationary to rounding: the objective cannot fall further"
         return Reason(f"{text} (tol={self.tol:g})", True, answer=measured.D)
 

@@ -25,10 +25,13 @@ from vrmf.formulations import Formulation
 from vrmf.sources import AbstractSource
 from vrmf.sources.layout import Rows
 from vrmf.stats import Stats, WorstRows
-from vrmf.surrogate import promised_decrease
+from vrmf.surrogate import THOROUGH, promised_decrease
 from vrmf.terms import Simplex
 from vrmf.terms.base import AbstractSet, Array, row_norms
 from vrmf.terms.sums import parts_of
+
+#: A fit with an objective below this share of what it explains, an error of 10⁻³, is nearly exact.
+NEARLY_EXACT = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,9 +43,9 @@ class Measurement:
 
         max over D′ of  [ψ(D) − ψ(D′) − ⟨∇g(D), D′ − D⟩ − ½ tr((D′ − D)ᵀ A (D′ − D))] / f(D).
 
-    It is 0 exactly at stationary points, and depends on neither the scale of the data, the solver nor
-    the start. The step keeps its promise, so f(D) is at least this share above its minimum; how far it
-    is above, no number that is computed at D alone can tell.
+    It is 0 exactly at stationary points, and depends on neither the scale of the data, the solver nor the
+    start. The step keeps its promise, so f(D) is at least this share above its minimum; how far it is
+    above, no number that is computed at D alone can tell, unless f(D) itself is next to nothing.
     """
 
     D: Array
@@ -51,12 +54,17 @@ class Measurement:
     relative_stationarity: float  #: the decrease that a full step promises, over f(D)
     rounding: float  #: the part of the relative stationarity that rounding alone may cause
     reconstruction_error: float  #: ‖X − HD − R‖ / ‖X‖
+    fitted: float  #: the mean of ½‖hD‖²
     is_exact: bool = False  #: whether the codes were exact
     own_stationarity: float = math.nan  #: ‖Γ(D)‖² at the solver's own step, where that is wanted
 
     def satisfies(self, tol: float) -> bool:
-        """Whether the relative stationarity is at most ``tol``, or nothing but rounding."""
-        return self.relative_stationarity <= max(tol, self.rounding)
+        """Whether there is at most the share ``tol`` to gain, or nothing but rounding."""
+        return self.relative_stationarity <= max(tol, self.rounding) or self.is_nearly_exact(tol)
+
+    def is_nearly_exact(self, tol: float) -> bool:
+        """Whether f(D) is at most ``tol``, or NEARLY_EXACT, of the mean of ½‖hD‖²."""
+        return self.objective <= min(tol, NEARLY_EXACT) * self.fitted
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,13 +175,19 @@ class Problem:
         """Return f at D from the sums of a full pass."""
         return stats.mean_loss + self.formulation.dictionary.value(D)
 
-    def measure(self, stats: Stats, D: Array, mapping: Array | None = None) -> Measurement:
+    def measure(
+        self,
+        stats: Stats,
+        D: Array,
+        mapping: Array | None = None,
+        effort: tuple[float, int] = THOROUGH,
+    ) -> Measurement:
         """Return what the sums of a full pass tell of D; Γ is at the step 1/λ_max(A) of that pass."""
         mapping = self.mapping(stats, D, 1 / stats.largest_curvature) if mapping is None else mapping
         objective, curvature = self.objective(stats, D), stats.curvature
         # What is feasible to single precision may need a last touch in double.
         exact = feasible(self.formulation, D.astype(np.float64, copy=False))
-        promised = promised_decrease(self.formulation.dictionary, curvature, stats.gradient, exact)
+        promised = promised_decrease(self.formulation.dictionary, curvature, stats.gradient, exact, effort)
         # A step in the metric of A would fit the errors of exact codes and of rounding, a share of hD.
         fitted = float(np.sum(exact * (curvature @ exact)))
         rounding = (6 * EXACT.reachable_tol(D.dtype)) ** 2 * fitted
@@ -185,6 +199,7 @@ class Problem:
             relative_stationarity=promised / scale,
             rounding=rounding / scale + 64 * float(np.finfo(np.float64).eps),
             reconstruction_error=stats.reconstruction_error,
+            fitted=0.5 * fitted,
         )
 
     def certify(self, D: Array) -> Measurement:

@@ -30,9 +30,10 @@ from vrmf.terms.sums import parts_of, ridge_of
 MAX_ITERATIONS = 200
 ACCURACY = 1e-2
 
-#: The promised decrease is summed over descents until one adds less than this share, or so many are done.
-LAST_SHARE = 0.1
-MOST_DESCENTS = 10
+#: The promised decrease is summed over descents until one adds less than a share of it, or so many are
+#: done: in passing, and where it must be right.
+IN_PASSING = (0.1, 10)
+THOROUGH = (0.01, 100)
 
 
 def minimise_surrogate(term: AbstractTerm, A: Array, B: Array, D: Array, sweeps: int = 1) -> Array:
@@ -57,7 +58,9 @@ def descend_surrogate(term: AbstractTerm, A: Array, G: Array, D: Array, sweeps: 
     return by_gradient(term, A, G, D)
 
 
-def promised_decrease(term: AbstractTerm, A: Array, G: Array, D: Array) -> float:
+def promised_decrease(
+    term: AbstractTerm, A: Array, G: Array, D: Array, effort: tuple[float, int] = THOROUGH
+) -> float:
     """Return by how much the best D′ lowers ⟨G, D′ − D⟩ + ½ tr((D′ − D)ᵀ A (D′ − D)) + ψ(D′) − ψ(D).
 
     The surrogate lies above f − f(D), so one step to its minimum lowers f by at least as much. It is 0
@@ -69,11 +72,17 @@ def promised_decrease(term: AbstractTerm, A: Array, G: Array, D: Array) -> float
     """
     A, G, D = (np.asarray(Z, dtype=np.float64) for Z in (A, G, D))
     value, P, promised = term.value(D), D, 0.0
-    for _ in range(MOST_DESCENTS):
-        P = descend_surrogate(term, A, G + A @ (P - D), P)
+    last_share, most = effort
+    smooth, rest = smooth_part(term) if isinstance(term, AbstractRowTerm) else (None, term)
+    for _ in range(most):
+        slope = G + A @ (P - D)
+        if smooth is None:
+            P = descend_surrogate(term, A, slope, P)
+        else:  # sweeps, with a bound on its curvature, would take long
+            P = by_gradient(rest, A, slope, P, smooth=smooth)
         step = P - D
         reached = value - term.value(P) - float(np.sum(step * (G + 0.5 * (A @ step))))
-        if not reached - promised > LAST_SHARE * reached:
+        if not reached - promised > last_share * reached:
             return max(reached, promised)
         promised = reached
     return promised
@@ -121,13 +130,27 @@ def by_atoms(term: AbstractRowTerm, A: Array, G: Array, D: Array, sweeps: int = 
     return D
 
 
-def by_gradient(term: AbstractTerm, A: Array, G: Array, D: Array, accuracy: float = ACCURACY) -> Array:
-    """Take accelerated proximal gradient steps on all atoms together, with restarts."""
-    lipschitz = max(float(scipy.linalg.eigvalsh(A, check_finite=False)[-1]), 0.0) or 1.0
+def by_gradient(
+    term: AbstractTerm,
+    A: Array,
+    G: Array,
+    D: Array,
+    accuracy: float = ACCURACY,
+    smooth: Quadratic | None = None,
+) -> Array:
+    """Take accelerated proximal gradient steps on all atoms together, with restarts.
+
+    A quadratic penalty besides ψ may count as ``smooth``.
+    """
+    lipschitz = max(float(scipy.linalg.eigvalsh(A, check_finite=False)[-1]), 0.0)
+    lipschitz = (lipschitz + (0.0 if smooth is None else smooth.smoothness)) or 1.0
     first = None
     P, Y, t = D, D, 1.0
     for _ in range(MAX_ITERATIONS):
-        previous, P = P, term.prox(Y - (G + A @ (Y - D)) / lipschitz, 1 / lipschitz)
+        slope = G + A @ (Y - D)
+        if smooth is not None:
+            slope = slope + smooth.weight * (Y @ smooth.matrix)
+        previous, P = P, term.prox(Y - slope / lipschitz, 1 / lipschitz)
         length = float(np.linalg.norm(P - Y))
         first = length if first is None else first
         if length <= max(accuracy * first, 16 * float(np.finfo(D.dtype).eps) * float(np.linalg.norm(P))):

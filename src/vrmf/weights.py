@@ -19,7 +19,7 @@ from vrmf.terms.base import Array
 SAMPLE_ROWS = 1000
 
 #: The automatic ridge on codes over atoms in the simplex, in units of 1/d, the least ‖a‖² of an atom.
-HARMLESS = 1e-6
+HARMLESS = 1e-7
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,7 +135,7 @@ def harmless_ridge(name: str, value: Any, n_features: int) -> float:
     Such atoms have ‖a‖² ≥ 1/d. So "auto", HARMLESS/d, shrinks the code of a single atom by less than
     the share HARMLESS, and picks one of the codes where atoms depend on each other.
 
-    >>> harmless_ridge("alpha", "auto", 100), harmless_ridge("alpha", 0, 100)
+    >>> harmless_ridge("alpha", "auto", 10), harmless_ridge("alpha", 0, 10)
     (1e-08, 0.0)
     """
     return chosen_weight(name, value, auto=HARMLESS / n_features, paper=n_features**-0.5, zero=True)

@@ -82,6 +82,7 @@ class Coder:
     ) -> Codes:
         """Return the codes of the rows of ``X``, from the codes ``start`` if given."""
         tol, newton = self.reachable_tol(X.dtype), newton_coder(code, outliers)
+        atoms = atoms.visible
         if self.method != "auto":
             momentum = self.method == "gradient"
             codes = proximal_gradient_codes(

@@ -115,10 +115,17 @@ def ends(penalty: tuple[float, float, float], side: float) -> tuple[float, float
 
 @compiled
 def damped_solve(B: Array, pull: Array, scale: Array, step: Array, damping: float) -> float:
-    """Write the step (B + damping)⁻¹ pull, in units of the entries; return the damping that it took."""
+    """Write the step (B + damping)⁻¹ pull, in units of the entries; return the damping that it took.
+
+    The diagonal of B is at most 1, so that a damping of that size makes it definite; where even more
+    does not, numbers are not finite, and the step is 0.
+    """
     size = len(B)
     diagonal, failed = np.empty(size), True
     while failed:
+        if not damping < 100 * size:
+            step[:size] = 0
+            return damping
         C = B.copy()
         for a in range(size):
             C[a, a] += damping

@@ -44,6 +44,21 @@ class Atoms:
         return self.once("gram", lambda: self.D @ self.D.T)
 
     @property
+    def visible(self) -> Atoms:
+        """The same, with atoms whose squared norm vanishes in this precision replaced by 0.
+
+        Codes of such atoms would leave the range of numbers; they do nothing, as atoms of 0 do.
+        """
+        return self.once("visible", self._made_visible)
+
+    def _made_visible(self) -> Atoms:
+        limits = np.finfo(self.D.dtype)
+        faint = np.diagonal(self.gram) < limits.tiny / limits.eps
+        if not np.any(faint) or not np.any(self.D[faint]):
+            return self
+        return Atoms(np.where(faint[:, None], 0, self.D).astype(self.D.dtype))
+
+    @property
     def spectrum(self) -> tuple[Array, Array]:
         """Eigenvalues (ascending) and eigenvectors of the Gram matrix."""
         return self.once("spectrum", lambda: scipy.linalg.eigh(self.gram))

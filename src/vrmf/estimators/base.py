@@ -82,7 +82,8 @@ class AbstractFactorizer(
     tol : float
         Stop when the relative stationarity is at most ``tol``: when one more full step promises to lower
         the objective by no more than this share of it. It is confirmed by exact codes of all rows for
-        the dictionary that is returned. 0 runs the whole budget. SMM and SGD know it only where
+        the dictionary that is returned. A fit that is nearly exact, to an error of 10⁻³ or √tol,
+        ends, too. 0 runs the whole budget. SMM and SGD know it only where
         ``record_every`` makes it known.
     random_state : int, RandomState instance or None
         The same value gives the same bits, whatever the number of threads.

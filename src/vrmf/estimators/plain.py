@@ -167,7 +167,7 @@ class NMF(AtomsOfFixedSize):
     Parameters
     ----------
     alpha : float, "auto" or "paper"
-        λ, at least 0. ``"auto"`` is 10⁻⁶/d, which leaves the reconstruction alone, since atoms have
+        λ, at least 0. ``"auto"`` is 10⁻⁷/d, which leaves the reconstruction alone, since atoms have
         ‖d‖² ≥ 1/d; ``"paper"`` is 1/√d, which shrinks codes. Neither depends on the scale of the data,
         since codes scale with it. A larger one makes codes unique where atoms are dependent.
 

@@ -71,7 +71,12 @@ def warn_of_outcome(name: str, solver: AbstractSolver, reason: Reason, report: R
     if stats is not None:
         CodeQuality.of_stats(stats).warn(EXACT, stats.slope.dtype)
     if not reason.converged and (tol > 0 or not reason.is_budget):
-        advice = " Increase the budget or `tol`." if reason.is_budget else ""
+        advice = ""
+        if reason.is_budget and report.measured is not None:
+            advice = (
+                f" Its relative stationarity is {report.measured.relative_stationarity:.1e}, tol={tol:g}. "
+                "Increase the budget or `tol`; features of very different scales slow a fit down."
+            )
         if reason.is_budget and isinstance(solver, AbstractStreamSolver):
             advice = (
                 " SMM and SGD measure stationarity only if `record_every` is set; tol=0 asks for the "

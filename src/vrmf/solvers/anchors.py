@@ -12,6 +12,7 @@ from vrmf.problem import Measurement, Problem, squared_norm
 from vrmf.sources import Sample
 from vrmf.sources.base import WorkerCodes
 from vrmf.stats import Stats, WorstRows
+from vrmf.surrogate import IN_PASSING
 from vrmf.terms.base import Array
 
 
@@ -47,7 +48,7 @@ class Anchor:
             mapping=mapping,
             objective=problem.objective(stats, D),
             stationarity=squared_norm(mapping),
-            measured=problem.measure(stats, D, mapping) if sample is None else None,
+            measured=problem.measure(stats, D, mapping, IN_PASSING) if sample is None else None,
             noise=stats.noise / stats.count**2,
             curvature=stats.curvature,
             largest_curvature=stats.largest_curvature,

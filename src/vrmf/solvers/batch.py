@@ -9,6 +9,7 @@ import numpy as np
 from vrmf.coding import Coder
 from vrmf.problem import Problem, feasible, reseed
 from vrmf.solvers.base import AbstractSolver, State, check_auto_positive, check_coder, rises
+from vrmf.surrogate import IN_PASSING
 from vrmf.terms.base import Array
 
 
@@ -59,7 +60,7 @@ class Batch(AbstractSolver):
     def step(self, problem: Problem, state: State) -> BatchState:
         assert isinstance(state, BatchState)
         stats = problem.stats(state.D, self.coder)
-        measured = problem.measure(stats, state.D)
+        measured = problem.measure(stats, state.D, effort=IN_PASSING)
         state = replace(
             state,
             step=state.step + 1,

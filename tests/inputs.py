@@ -5,7 +5,7 @@ A new kind of data joins every law by its line in ``KINDS``.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,13 @@ from vrmf.terms.base import Array
 
 #: Rows of a stored chunk, a record batch or a row group.
 STORED = 16
+
+
+@pytest.fixture(autouse=True)
+def without_a_cluster() -> Iterator[None]:
+    """Lazy arrays are computed here, whatever a client of a cluster has left in dask's settings."""
+    with dask.config.set(scheduler="threads"):
+        yield
 
 
 def npy(X: Array, folder: Path) -> Path:

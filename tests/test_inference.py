@@ -15,6 +15,7 @@ from sklearn.metrics import r2_score
 
 import vrmf.problem
 from inputs import KINDS, every_kind, lazy
+from inputs import without_a_cluster as without_a_cluster  # a fixture for all tests here
 from shells import (
     NAMES,
     codes_may_stop_short,

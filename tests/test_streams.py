@@ -15,6 +15,7 @@ import scipy.sparse
 
 import vrmf
 from inputs import npy
+from inputs import without_a_cluster as without_a_cluster  # a fixture for all tests here
 from shells import NAMES, codes_may_stop_short, corrupted, every_estimator, make, rows
 from vrmf.estimators import ESTIMATORS, AbstractFactorizer
 from vrmf.estimators.streaming import _rescaled

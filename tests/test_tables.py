@@ -17,6 +17,7 @@ import xarray
 import zarr
 
 from inputs import FILES, KINDS, STORED, every_kind, hdf5, npy
+from inputs import without_a_cluster as without_a_cluster  # a fixture for all tests here
 from tables import generator
 from vrmf.sources import LocalSource, RowCheck, as_source, tables
 from vrmf.sources.tables import AbstractRowTable, AbstractTable, as_table

@@ -32,7 +32,7 @@ ACCURACY = 1e-2
 
 #: The promised decrease is summed over descents until one adds less than a share of it, or so many are
 #: done: in passing, and where it must be right.
-IN_PASSING = (0.1, 10)
+IN_PASSING = (0.5, 3)
 THOROUGH = (0.01, 100)
 
 

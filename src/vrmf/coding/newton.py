@@ -27,6 +27,7 @@ from vrmf.coding.base import Atoms, Codes, error_scale
 from vrmf.coding.forms import EntrywiseForm, GroupForm, entrywise_form, form_of
 from vrmf.rows import row_squares
 from vrmf.terms.base import AbstractRowTerm, Array
+from vrmf.terms.groups import GroupL2
 from vrmf.terms.penalties import L1, Free, Ridge
 from vrmf.terms.sets import Absent, Box, NonNegative, UnitBall
 from vrmf.terms.sums import parts_of
@@ -36,6 +37,9 @@ ROUNDINGS = 8.0
 
 #: Products of entries and atoms that exceed the row by more than this factor are larger than they need be.
 MODEST = 32.0
+
+#: The types of terms for which there may be a method.
+KNOWN = frozenset({Absent, L1, Ridge, Free, Box, NonNegative, UnitBall, GroupL2})
 
 #: Rows that kernels get at a time.
 ROWS_AT_A_TIME = 32
@@ -195,14 +199,20 @@ class GroupNewtonCoder(AbstractNewtonCoder):
 
 def newton_coder(code: AbstractRowTerm, outliers: AbstractRowTerm) -> AbstractNewtonCoder | None:
     """Return the method of last resort for these terms, or None if there is none for their types."""
+    if any(type(part) not in KNOWN for part in (*parts_of(code), *parts_of(outliers))):
+        return None
+    return _known_coder(code, outliers)
+
+
+@functools.lru_cache(maxsize=64)
+def _known_coder(code: AbstractRowTerm, outliers: AbstractRowTerm) -> AbstractNewtonCoder | None:
     numbers = _numbers(outliers)
     if numbers is None:
         return None
     form = form_of(code)
     if isinstance(form, GroupForm):
         return GroupNewtonCoder(numbers, form)
-    known = L1 | Ridge | Free | Box | NonNegative | UnitBall
-    if not all(isinstance(part, known) for part in parts_of(code)):
+    if any(isinstance(part, GroupL2 | Absent) for part in parts_of(code)):
         return None
     in_ball = any(isinstance(part, UnitBall) for part in parts_of(code))
     return EntrywiseNewtonCoder(numbers, entrywise_form(code), in_ball)

@@ -34,7 +34,7 @@ FITS: dict[str, tuple[str, str, int, dict[str, float], int]] = {
 def serve() -> None:
     """Fit what is asked for on standard input, and tell the seconds inside steps."""
     sys.path.insert(0, str(Path(__file__).parent))
-    from common import THREADS, cbcl, mnist, yaleb
+    from common import THREADS, cbcl, mnist, rows_as_atoms, yaleb
 
     import vrmf
 
@@ -44,7 +44,8 @@ def serve() -> None:
     for line in sys.stdin:
         data, name, k, weights, epochs = FITS[line.strip()]
         X = known.setdefault(data, load[data]())
-        options: dict[str, Any] = {"init": "data", "random_state": 0, "n_jobs": THREADS}
+        start = rows_as_atoms(X, k, by_sum=name == "NMF")
+        options: dict[str, Any] = {"init": start, "random_state": 0, "n_jobs": THREADS}
         model = getattr(vrmf, name)(k, tol=0, max_iter=epochs, **options, **weights).fit(X)
         print(json.dumps({"seconds": model.history_["seconds"][-1], "f": model.objective_}), flush=True)
 

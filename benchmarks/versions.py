@@ -1,9 +1,11 @@
 """This checkout against another one: the time of the same fits, in turn.
 
-    python benchmarks/versions.py ../other-checkout [--repeats 15]
+    python benchmarks/versions.py ../other-checkout [--rounds 5]
 
 Each version runs in a process of its own. Both get the same rows, start, weights and number of epochs,
-so the ratio tells what an epoch costs. Makes results/versions.json.
+so the ratio tells what an epoch costs. The other version runs twice: its ratio to itself tells how far
+ratios can be trusted. Processes are new in each round, since some are faster than others by chance of
+their memory. Makes results/versions.json.
 """
 
 from __future__ import annotations
@@ -29,6 +31,11 @@ FITS: dict[str, tuple[str, str, int, dict[str, float], int]] = {
     "ORPCA Yale B, k = 49": ("yaleb", "RobustPCA", 49, {"alpha": 1 / 32, "outlier_alpha": 1 / 32}, 2),
     "ORNMF Yale B, k = 25": ("yaleb", "RobustNMF", 25, {"outlier_alpha": 1 / 32}, 1),
 }
+
+VERSIONS = ("this", "other", "again")
+
+#: Pairs of fits in each round.
+PAIRS = 3
 
 
 def serve() -> None:
@@ -72,41 +79,57 @@ class Version:
         return told
 
 
-def compare(other: Path, repeats: int) -> dict[str, Any]:
-    """Return, for each fit, the median of the ratios of seconds, this version over the other."""
-    versions = {"this": Version(Path(__file__).parents[1]), "other": Version(other)}
+def compare(other: Path, rounds: int) -> dict[str, Any]:
+    """Return, for each fit, how much longer this version takes than the other, and that than itself."""
     found: dict[str, Any] = {}
     for name in FITS:
-        runs: dict[str, list[dict[str, float]]] = {which: [] for which in versions}
-        for turn in range(repeats + 1):
-            for which in sorted(versions, reverse=bool(turn % 2)):
-                runs[which].append(versions[which].fit(name))
-        ratios = [a["seconds"] / b["seconds"] for a, b in zip(runs["this"], runs["other"], strict=True)][1:]
-        quarters = statistics.quantiles(ratios, n=4)
+        runs: dict[str, list[dict[str, float]]] = {which: [] for which in VERSIONS}
+        for turn in range(rounds):
+            for which, told in one_round(name, other, reverse=bool(turn % 2)).items():
+                runs[which].extend(told)
         found[name] = {
-            "ratio": round(statistics.median(ratios), 3),
-            "quarters": [round(quarters[0], 3), round(quarters[2], 3)],
-            "seconds": round(statistics.median(run["seconds"] for run in runs["this"][1:]), 3),
+            "this over other": ratios(runs["this"], runs["other"]),
+            "other over itself": ratios(runs["again"], runs["other"]),
+            "seconds": round(statistics.median(run["seconds"] for run in runs["this"]), 3),
             "f": [runs[which][-1]["f"] for which in ("this", "other")],
         }
         print(name, found[name], flush=True)
+    return found
+
+
+def one_round(name: str, other: Path, reverse: bool) -> dict[str, list[dict[str, float]]]:
+    """Return what fits in turn tell, in new processes; the first fit of each does not count."""
+    checkouts = {"this": Path(__file__).parents[1], "other": other, "again": other}
+    versions = {which: Version(checkouts[which]) for which in sorted(VERSIONS, reverse=reverse)}
+    runs: dict[str, list[dict[str, float]]] = {which: [] for which in versions}
+    for _ in range(PAIRS + 1):
+        for which, version in versions.items():
+            runs[which].append(version.fit(name))
     for version in versions.values():
         version.process.terminate()
         version.process.wait()
-    return found
+    return {which: told[1:] for which, told in runs.items()}
+
+
+def ratios(runs: list[dict[str, float]], others: list[dict[str, float]]) -> dict[str, Any]:
+    """Return the median and the quarters of the ratios of seconds."""
+    shares = [a["seconds"] / b["seconds"] for a, b in zip(runs, others, strict=True)]
+    low, middle, high = statistics.quantiles(shares, n=4)
+    return {"median": round(middle, 3), "quarters": [round(low, 3), round(high, 3)]}
 
 
 def main() -> None:
     """Compare with the checkout that is named."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("other", nargs="?", type=Path)
-    parser.add_argument("--repeats", type=int, default=15)
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--serve", action="store_true")
     arguments = parser.parse_args()
     if arguments.serve:
         serve()
         return
-    found = {"repeats": arguments.repeats, "fits": compare(arguments.other, arguments.repeats)}
+    fits = compare(arguments.other, arguments.rounds)
+    found = {"rounds": arguments.rounds, "pairs": PAIRS * arguments.rounds, "fits": fits}
     path = Path(__file__).parent / "results" / "versions.json"
     path.write_text(json.dumps(found, indent=1) + "\n")
 

@@ -71,17 +71,18 @@ def promised_decrease(
     2.0
     """
     A, G, D = (np.asarray(Z, dtype=np.float64) for Z in (A, G, D))
-    value, P, promised = term.value(D), D, 0.0
+    value, P, slope, promised = term.value(D), D, G, 0.0
     last_share, most = effort
     smooth, rest = smooth_part(term) if isinstance(term, AbstractRowTerm) else (None, term)
     for _ in range(most):
-        slope = G + A @ (P - D)
         if smooth is None:
             P = descend_surrogate(term, A, slope, P)
         else:  # sweeps, with a bound on its curvature, would take long
             P = by_gradient(rest, A, slope, P, smooth=smooth)
         step = P - D
-        reached = value - term.value(P) - float(np.sum(step * (G + 0.5 * (A @ step))))
+        slope = G + A @ step
+        # ⟨G, step⟩ + ½ tr(stepᵀ A step) is the mean of both slopes along the step.
+        reached = value - term.value(P) - 0.5 * (float(np.vdot(G, step)) + float(np.vdot(slope, step)))
         if not reached - promised > last_share * reached:
             return max(reached, promised)
         promised = reached

@@ -21,6 +21,26 @@ Problem = tuple[Array, Array, float, tuple[float, float, float], Outliers]
 
 
 @compiled
+def count_doubtful(
+    H: Array, error: Array, finished: Array, scale: Array, tol: float, rounding: float, doubtful: Array
+) -> int:
+    """Mark the codes of which a fast method is not sure, and return their number.
+
+    A code is sure if it is finished, its error is at most ``tol``, and that error is not off by much: by
+    ``rounding`` · ‖h‖, at most twice what is allowed.
+    """
+    count = 0
+    for row in range(len(H)):
+        square = 0.0
+        for j in range(H.shape[1]):
+            square += np.float64(H[row, j]) * np.float64(H[row, j])
+        is_exact = rounding * np.sqrt(square) <= 2 * tol * scale[row]
+        doubtful[row] = not (finished[row] and error[row] <= tol and is_exact)
+        count += doubtful[row]
+    return count
+
+
+@compiled
 def measure_rows(X: Array, H: Array, problem: Problem, sphere: float, error: Array, size: Array) -> None:
     """Write the error of each row of ``H``; codes longer than ``sphere`` are at the end of the ball.
 

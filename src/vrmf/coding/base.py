@@ -53,8 +53,11 @@ class Atoms:
 
     def _made_visible(self) -> Atoms:
         limits = np.finfo(self.D.dtype)
-        faint = np.diagonal(self.gram) < limits.tiny / limits.eps
-        if not np.any(faint) or not np.any(self.D[faint]):
+        squares, least = self.gram.diagonal(), limits.tiny / limits.eps
+        if squares.min(initial=np.inf) >= least:
+            return self
+        faint = squares < least
+        if not np.any(self.D[faint]):
             return self
         return Atoms(np.where(faint[:, None], 0, self.D).astype(self.D.dtype))
 

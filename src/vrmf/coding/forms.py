@@ -10,7 +10,9 @@ from __future__ import annotations
 import functools
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
@@ -241,11 +243,29 @@ def _proximal_conditions(
     return 2 * L * np.sqrt(row_squares(Y)), force
 
 
+Result = TypeVar("Result")
+
+
+def once_per_term(function: Callable[..., Result]) -> Callable[..., Result]:
+    """Remember what a function of terms returned: blocks of rows ask again and again."""
+    remembered = functools.lru_cache(maxsize=64)(function)
+
+    @functools.wraps(function)
+    def asked(*terms: AbstractTerm) -> Result:
+        try:
+            return remembered(*terms)
+        except TypeError:  # a term of the user that cannot be hashed
+            return function(*terms)
+
+    return asked
+
+
 def acts_on_entries(term: AbstractRowTerm) -> bool:
     """Whether the term has an entrywise form."""
     return isinstance(form_of(term), EntrywiseForm)
 
 
+@once_per_term
 def form_of(term: AbstractRowTerm) -> AbstractForm:
     """Return the form of a code term, with compiled kernels where there are some for its type."""
     ridge = ridge_of(term)

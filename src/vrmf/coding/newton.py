@@ -21,10 +21,10 @@ from vrmf.clock import check_time
 from vrmf.coding._group_newton import measure_rows_of_groups, newton_rows_of_groups
 from vrmf.coding._group_steps import GroupProblem
 from vrmf.coding._groups import Groups
-from vrmf.coding._measuring import Problem, measure_rows
+from vrmf.coding._measuring import Problem, count_doubtful, measure_rows
 from vrmf.coding._newton import newton_rows
 from vrmf.coding.base import Atoms, Codes, error_scale
-from vrmf.coding.forms import EntrywiseForm, GroupForm, entrywise_form, form_of
+from vrmf.coding.forms import EntrywiseForm, GroupForm, entrywise_form, form_of, once_per_term
 from vrmf.rows import row_squares
 from vrmf.terms.base import AbstractRowTerm, Array
 from vrmf.terms.groups import GroupL2
@@ -92,11 +92,10 @@ class AbstractNewtonCoder(ABC):
     def finish(self, codes: Codes, X: Array, atoms: Atoms, tol: float, max_iter: int) -> None:
         """Measure doubtful codes again, and move those that are not good enough, in place."""
         assert codes.scale is not None
-        rounding = _eps(X) * atoms.norm**2 * np.sqrt(row_squares(codes.H))
-        sure = codes.finished & (codes.error <= tol) & (rounding <= 2 * tol * codes.scale)
-        rows = np.flatnonzero(~sure)
-        if not len(rows):
+        doubtful, rounding = np.empty(len(X), bool), _eps(X) * atoms.norm**2
+        if not count_doubtful(codes.H, codes.error, codes.finished, codes.scale, tol, rounding, doubtful):
             return
+        rows = np.flatnonzero(doubtful)
         x = _double(X[rows])
         size = self.check(codes, rows, x, atoms, tol)
         left = ~codes.finished[rows]
@@ -197,15 +196,11 @@ class GroupNewtonCoder(AbstractNewtonCoder):
         return (*self.code.layout, np.array(self.code.term.weights, np.float64))
 
 
+@once_per_term
 def newton_coder(code: AbstractRowTerm, outliers: AbstractRowTerm) -> AbstractNewtonCoder | None:
     """Return the method of last resort for these terms, or None if there is none for their types."""
     if any(type(part) not in KNOWN for part in (*parts_of(code), *parts_of(outliers))):
         return None
-    return _known_coder(code, outliers)
-
-
-@functools.lru_cache(maxsize=64)
-def _known_coder(code: AbstractRowTerm, outliers: AbstractRowTerm) -> AbstractNewtonCoder | None:
     numbers = _numbers(outliers)
     if numbers is None:
         return None

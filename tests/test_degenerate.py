@@ -183,6 +183,27 @@ def test_losses_are_those_of_a_general_convex_solver(code: str, outliers: str, k
     assert ours == pytest.approx(best, rel=1e-6, abs=1e-7)
 
 
+@pytest.mark.parametrize("outliers", ["absent", "l1"])
+def test_long_chains_of_groups_end_although_groups_shrink_down_to_nothing(outliers: str) -> None:
+    # Each group shares half of its atoms with the next, so that codes fall off along the chain.
+    k, d = 256, 64
+    rng = generator("chain")
+    groups = [range(i, min(i + 8, k)) for i in range(0, k - 4, 4)]
+    code = GroupL2(groups, [0.4 * len(group) ** 0.5 for group in groups])
+    X = rng.random((d, d))
+    D = X[rng.integers(d, size=k)] + 0.3 * rng.random((k, d))
+    D /= np.linalg.norm(D, axis=1, keepdims=True)
+    X = X[:5]
+    codes = Coder(tol=1e-8).encode(X, Atoms(D), code, OUTLIERS[outliers])
+    assert np.all(codes.finished) and np.max(codes.error) <= 1e-8
+    H, R = cp.Variable((len(X), k)), cp.Variable(X.shape)
+    value, constraints = twins.to_cvxpy(code, H)
+    noise, others = twins.to_cvxpy(OUTLIERS[outliers], R)
+    best = twins.minimise(cp.sum_squares(X - H @ D - R) / 2 + value + noise, constraints + others)
+    model = Formulation(UnitBall(), code, OUTLIERS[outliers])
+    assert float(np.sum(model.losses(X, D, codes.H))) == pytest.approx(best, rel=1e-6)
+
+
 @pytest.mark.parametrize("k", [11, 12, 13, 50])
 def test_any_number_of_equal_atoms_share_a_code(k: int) -> None:
     model = robust_nmf(0.01, 60.0, 10.0)

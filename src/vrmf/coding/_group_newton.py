@@ -28,17 +28,23 @@ from vrmf.compiled import compiled
 from vrmf.terms.base import Array
 
 #: μ of a group in units of the code that fits the row by its longest atom alone: at first, and at last.
-FIRST_MU, LAST_MU = 1e-2, 1e-14
+#: Groups that overlap in a chain may shrink by a constant factor from one to the next, down to nothing; the
+#: subgradient of each counts, however short it is, and entries far below rounding of others are exact.
+FIRST_MU, LAST_MU = 1e-2, 1e-40
 
-#: By how much μ falls, and steps after which it falls although the code is not yet that of the last μ;
-#: four times as many in a second round from the first μ, and so on up to a bound.
-MU_FALLS, MOST_AT_MU, MOST_PATIENCE = 0.1, 30, 500
+#: By how much μ falls; from HARD_MU on by its square.
+MU_FALLS = 0.1
+
+#: Steps after which μ falls although the code is not yet that of the last μ; four times as many in a second
+#: round from the first μ, and so on up to a bound.
+MOST_AT_MU, MOST_PATIENCE = 30, 500
 
 #: Groups shorter than these multiples of μ are tried at zero.
 SMALL = (10.0, 1e3, 1e6)
 
-#: From here on subgradients of groups at zero are also found by Newton steps, a few at each μ.
-HARD_MU, PROOF_STEPS = 1e-5, 5
+#: From here on subgradients of groups at zero are also found by Newton steps, a few at each μ: at every
+#: so manyth μ, since that takes long, for the best of the trials. The last of their own μ.
+HARD_MU, PROOF_EVERY, PROOF_STEPS, LAST_PROOF_MU = 1e-5, 3, 5, 1e-14
 
 #: Newton steps on the groups that are not zero.
 ON_FACE = 4
@@ -110,7 +116,8 @@ def minimise(
     u[:] = proof
     unit, mu = units(x, problem), np.zeros(len(weights))
     size, patience = np.sqrt(np.dot(weights, weights)), MOST_AT_MU
-    factor, damping, at_mu, spent = FIRST_MU, LEAST_DAMPING, 0, 0
+    factor, damping, at_mu, spent, level = FIRST_MU, LEAST_DAMPING, 0, 0, 0
+    closest, short = h.copy(), np.zeros(len(members))
     warm, movable = bool(np.any(h != 0)), squares > 0  # a warm start may have the right groups
     while spent < max_iter and patience <= MOST_PATIENCE:
         if least <= allowed or least <= roundings * products(best, squares):
@@ -121,6 +128,7 @@ def minimise(
             spent, at_mu = spent + 1, at_mu + 1
             if miss > max(factor**0.5 * size, 0.1 * allowed) and at_mu < patience:
                 continue
+        nearest = np.inf
         for small in SMALL:
             trial[:] = h
             dual[:] = u
@@ -129,20 +137,24 @@ def minimise(
                 x, problem, trial, dual, free, allowed, min(ON_FACE, max_iter - spent), e, g
             )
             spent += steps
-            if miss > allowed and factor <= HARD_MU:
-                miss = prove(x, problem, trial, dual, e, g)
-            if miss < least:
-                least = miss
-                best[:] = trial
-                proof[:] = dual
-            if warm:
+            if miss < nearest:
+                nearest = miss
+                closest[:] = trial
+                short[:] = dual
+            if warm or miss <= allowed:
                 break
+        if nearest > allowed and factor <= HARD_MU and level % PROOF_EVERY == 0:
+            nearest = prove(x, problem, closest, short, e, g)
+        if nearest < least:
+            least = nearest
+            best[:] = closest
+            proof[:] = short
         if warm:
             warm = False
             h[:] = best
             u[:] = proof
             continue
-        factor, at_mu = factor * MU_FALLS, 0
+        factor, at_mu, level = factor * (MU_FALLS if factor > HARD_MU else MU_FALLS**2), 0, level + 1
         if factor < LAST_MU:  # μ fell too fast
             factor, patience = FIRST_MU, 4 * patience
     h[:] = best
@@ -176,7 +188,7 @@ def prove(x: Array, problem: GroupProblem, h: Array, u: Array, e: Array, g: Arra
     size, no_outliers = np.sqrt(np.dot(left, left)), (np.inf, 0.0, -np.inf, np.inf)
     unit_atoms = (np.eye(len(h)), np.ones(len(h)), 0.0, (members, ends, weights), no_outliers)
     factor = FIRST_MU
-    while factor >= LAST_MU:
+    while factor >= LAST_PROOF_MU:
         mu = np.full(len(weights), factor * size)
         for _ in range(PROOF_STEPS):
             miss = step(left, unit_atoms, p, u, mu, movable, LEAST_DAMPING, near, fitted)[1]

@@ -41,8 +41,8 @@ MODEST = 32.0
 #: The types of terms for which there may be a method.
 KNOWN = frozenset({Absent, L1, Ridge, Free, Box, NonNegative, UnitBall, GroupL2})
 
-#: Rows that kernels get at a time.
-ROWS_AT_A_TIME = 32
+#: Entries of codes that kernels get at a time: so long a fit does not look at the clock.
+ENTRIES_AT_A_TIME = 1024
 
 Numbers = tuple[float, float, float, float]
 
@@ -107,9 +107,10 @@ class AbstractNewtonCoder(ABC):
         # A code whose own rounding is too large, and larger than it need be, is no place to start from.
         close = ROUNDINGS * _eps(X) * atoms.norm * before <= tol * codes.scale[rows] / 2
         H[~(close | (before <= MODEST * size))] = 0
-        for i in range(0, len(rows), ROWS_AT_A_TIME):
+        rows_at_a_time = max(1, ENTRIES_AT_A_TIME // H.shape[1])
+        for i in range(0, len(rows), rows_at_a_time):
             check_time()
-            some = slice(i, i + ROWS_AT_A_TIME)
+            some = slice(i, i + rows_at_a_time)
             self._settle(codes, rows[some], x[some], H[some], atoms, tol, budget)
 
     def _settle(

@@ -141,7 +141,7 @@ def above(found: dict[str, Any], rule: str) -> list[float]:
 
 
 def _sparse(share: float, X: Array, k: int, **options: Any) -> Any:
-    alpha = "auto" if share == 1 else share * DataSummary.of(as_source(X, n_jobs=1)).entry
+    alpha = "auto" if share == 1 else share * DataSummary.of(as_source(X, n_jobs=1)).sparsity_weight
     return vrmf.DictionaryLearning(k, alpha=alpha, n_jobs=1, **options).fit(X)
 
 

@@ -14,7 +14,13 @@ from sklearn.datasets import load_digits, load_sample_image
 from sklearn.exceptions import ConvergenceWarning
 
 import vrmf
-from vrmf import NMF, SmoothDictionaryLearning
+from vrmf import (
+    NMF,
+    DictionaryLearning,
+    GroupDictionaryLearning,
+    MatrixFactorization,
+    SmoothDictionaryLearning,
+)
 from vrmf.coding import Atoms, Coder
 from vrmf.terms import Absent, NonNegative
 from vrmf.terms.base import Array
@@ -80,6 +86,16 @@ def test_the_automatic_weight_of_smooth_atoms_is_that_of_nmf() -> None:
         for model in (SmoothDictionaryLearning, NMF)
     )
     assert smooth == plain
+
+
+@pytest.mark.parametrize("model", [DictionaryLearning, GroupDictionaryLearning, MatrixFactorization])
+@pytest.mark.parametrize("d", [1, 2, 4, 30, 400])
+def test_the_automatic_sparsity_shrinks_one_atom_by_a_tenth_at_most(model: Any, d: int) -> None:
+    rng = np.random.default_rng(d)
+    direction = rng.standard_normal(d)
+    X = rng.choice([-3.0, 3.0], size=(50, 1)) * direction
+    fitted = model(1, random_state=0, **BUDGET).fit(X)
+    assert fitted.reconstruction_error_ == pytest.approx(min(d**-0.5, 0.1), rel=1e-3)
 
 
 # alpha = 0 ------------------------------------------------------------------------------------------

@@ -21,6 +21,9 @@ SAMPLE_ROWS = 1000
 #: The automatic ridge on codes over atoms in the simplex, in units of 1/d, the least ‖a‖² of an atom.
 HARMLESS = 1e-7
 
+#: The automatic ℓ₁ weight is at most this share of the norm of a row: a code of one atom shrinks by it.
+MOST_SHRINKAGE = 0.1
+
 
 @dataclass(frozen=True, eq=False)
 class Sums:
@@ -108,6 +111,15 @@ class DataSummary:
             sums=sums,
             sample=sample,
         )
+
+    @property
+    def sparsity_weight(self) -> float:
+        """The automatic weight of an ℓ₁ norm of codes over atoms of norm 1.
+
+        For rows of norm 1 it is the paper's 1/√d, but at most MOST_SHRINKAGE, so that data of few
+        features keep their size.
+        """
+        return self.entry * min(1.0, MOST_SHRINKAGE * self.n_features**0.5)
 
     def clipped(self, rows: Array) -> Array:
         """Return rows with entries far from the center pulled back to five spreads from it."""

@@ -53,7 +53,7 @@ class MatrixFactorization(AtomsOfFixedSize):
     def _weights(self, source: AbstractSource, summary: DataSummary, seed: int) -> Weights:
         return {
             "dictionary": UnitBall() if self.dictionary is None else self.dictionary,
-            "code": L1(summary.entry) if self.code is None else self.code,
+            "code": L1(summary.sparsity_weight) if self.code is None else self.code,
             "outliers": Absent() if self.outliers is None else self.outliers,
         }
 

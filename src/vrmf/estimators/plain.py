@@ -29,7 +29,8 @@ class DictionaryLearning(AtomsOfFixedSize):
     ----------
     alpha : float, "auto" or "paper"
         λ. ``"auto"`` is the root mean square of the data's entries, which for rows of norm 1 is the
-        paper's 1/√d; ``"paper"`` is 1/√d whatever the scale of the data.
+        paper's 1/√d, but at most a tenth of the root mean square of their norms, so that data of few
+        features are not shrunk by more; ``"paper"`` is 1/√d whatever the scale of the data.
     ridge : float
         Adds (ridge/2)‖h‖² to the codes' penalty. A small one makes codes unique where atoms are
         nearly dependent, which the theory assumes (A4).
@@ -54,7 +55,7 @@ class DictionaryLearning(AtomsOfFixedSize):
     def _weights(self, source: AbstractSource, summary: DataSummary, seed: int) -> Weights:
         paper = summary.n_features**-0.5
         return {
-            "alpha": chosen_weight("alpha", self.alpha, auto=summary.entry, paper=paper),
+            "alpha": chosen_weight("alpha", self.alpha, auto=summary.sparsity_weight, paper=paper),
             "ridge": real_number("ridge", self.ridge, low=0),
         }
 
@@ -106,7 +107,7 @@ class GroupDictionaryLearning(AtomsOfFixedSize):
 
     def _weights(self, source: AbstractSource, summary: DataSummary, seed: int) -> Weights:
         paper = summary.n_features**-0.5
-        alpha = chosen_weight("alpha", self.alpha, auto=summary.entry, paper=paper)
+        alpha = chosen_weight("alpha", self.alpha, auto=summary.sparsity_weight, paper=paper)
         groups = self._checked_groups()
         sizes = self.group_weights
         if sizes is None:

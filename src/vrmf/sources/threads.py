@@ -31,9 +31,19 @@ class _SingleThreadedBLAS:
         self._lock = threading.Lock()
         self._holders = 0
         self._limit: Any = None
+        self._inherited: Any = None  # a limit that threads of another process held
+
+    def forget_threads(self) -> None:
+        """Begin anew in a process that was forked: the holders of the lock and of the limit are not here."""
+        self._lock = threading.Lock()
+        if self._holders:
+            self._holders, self._inherited = 0, self._limit
 
     def __enter__(self) -> None:
         with self._lock:
+            if self._inherited is not None:
+                self._inherited.restore_original_limits()
+                self._inherited = None
             if self._holders == 0:
                 self._limit = _controller().limit(limits=1, user_api="blas")
             self._holders += 1
@@ -51,6 +61,8 @@ def _controller() -> ThreadpoolController:
 
 
 _SINGLE_THREADED_BLAS = _SingleThreadedBLAS()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_SINGLE_THREADED_BLAS.forget_threads)
 
 
 def single_threaded_blas() -> AbstractContextManager[None]:

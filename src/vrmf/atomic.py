@@ -1,4 +1,4 @@
-"""Files that are replaced whole or not at all, whatever ends the process, and whenever.
+"""Files and folders that are replaced whole or not at all, whatever ends the process, and whenever.
 
 >>> import tempfile
 >>> path = Path(tempfile.mkdtemp()) / "notes"
@@ -16,6 +16,8 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import shutil
+import stat
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,12 +31,16 @@ STALE = 86400.0
 def replacing(path: Path) -> Iterator[IO[bytes]]:
     """Open a new file that takes the place of ``path`` once it is whole and on the disk, or never.
 
-    Whatever ends the process, and whenever, ``path`` holds the old file or the new one.
+    Whatever ends the process, and whenever, ``path`` holds the old file or the new one. A new file has
+    the permissions of the old one. A link stays one; what it leads to is replaced.
     """
     path = Path(os.path.realpath(path))
+    check_kind("path", path)
     partial = _partial(path)
     try:
         with open(partial, "xb") as file:
+            if path.exists() and hasattr(os, "fchmod"):
+                os.fchmod(file.fileno(), stat.S_IMODE(path.stat().st_mode))
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -44,6 +50,34 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
         partial.unlink(missing_ok=True)
 
 
+@contextlib.contextmanager
+def replacing_folder(path: Path) -> Iterator[Path]:
+    """Give a new folder that takes the place of ``path`` once it is whole, or never.
+
+    An old folder is moved out of the way first: if the process ends just then, it is beside ``path``,
+    under a name that begins with a dot.
+    """
+    path = Path(os.path.realpath(path))
+    partial, old = _partial(path), _partial(path).with_suffix(".old")
+    partial.mkdir()
+    try:
+        yield partial
+        if path.exists():
+            path.rename(old)
+        partial.rename(path)
+        _sync_folder(path.parent)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+        if path.exists():
+            shutil.rmtree(old, ignore_errors=True)
+
+
+def check_kind(name: str, path: Path) -> None:
+    """Raise if there is something at ``path`` that is not a plain file; ``name`` is of the parameter."""
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise ValueError(f"`{name}` is {path}, which is a folder or a device. Use the path of a file.")
+
+
 def check_place(name: str, path: Path) -> None:
     """Raise unless :func:`replacing` will find a folder to write into; ``name`` is of the parameter."""
     path = Path(os.path.realpath(path))
@@ -51,8 +85,7 @@ def check_place(name: str, path: Path) -> None:
         raise ValueError(
             f"`{name}` is {path}, but there is no folder {path.parent}. Create it, or use another path."
         )
-    if os.path.exists(path) and not os.path.isfile(path):
-        raise ValueError(f"`{name}` is {path}, which is a folder or a device. Use the path of a file.")
+    check_kind(name, path)
     partial = _partial(path)
     try:
         partial.touch(exist_ok=False)

@@ -26,7 +26,7 @@ from vrmf.estimators.inference import Inference
 from vrmf.estimators.outcome import Certifier, Report
 from vrmf.estimators.parameters import NestedParameters
 from vrmf.estimators.reporting import recorder, warn_of_outcome
-from vrmf.estimators.resuming import run_fit
+from vrmf.estimators.resuming import InterruptedFit, run_fit
 from vrmf.estimators.streaming import SEEN, Streaming, Weights
 from vrmf.formulations import Formulation
 from vrmf.initial import given_dictionary, initial_dictionary
@@ -199,6 +199,7 @@ class AbstractFactorizer(
         h5py data set, an Arrow table, a dask or xarray array, the path of a file (.npy, .zarr, .h5,
         .parquet, .arrow), or a source from :func:`vrmf.sources.as_source`. What is not in memory is
         read chunk by chunk. An iterator of batches is learned from as by ``partial_fit``, once.
+        An interrupt from the keyboard (Ctrl-C) leaves the best dictionary so far in the model.
         """
         if is_stream(X):
             return self._fit_stream(X)
@@ -237,11 +238,12 @@ class AbstractFactorizer(
         source, solver = self._source(X, reset=True), self._fit_solver()
         with closing(source):
             codes = source.room_for_codes(self.n_components, LAST_CODES) if keep_codes else None
-            start, outcome, report = run_fit(self, source, solver, clock, codes)
+            try:
+                start, outcome, report = run_fit(self, source, solver, clock, codes)
+            except InterruptedFit as stop:
+                self._keep(source, solver, *stop.found)
+                raise
         self._keep(source, solver, start, outcome, report)
-        self._stream_weights = start.weights
-        self._set_weights(source.n_samples, start.weights)
-        self._stream = _stream_after(report, start.seed, outcome.iterate.step)
         warn_of_outcome(type(self).__name__, solver, outcome.reason, report, self.tol)
         return codes if report.stats is not None or codes is None else self.transform(X)
 
@@ -292,6 +294,9 @@ class AbstractFactorizer(
         self.n_samples_seen_ = source.n_samples
         self.stop_reason_ = outcome.reason.text
         self.history_ = outcome.history.as_columns()
+        self._stream_weights = start.weights
+        self._set_weights(source.n_samples, start.weights)
+        self._stream = _stream_after(report, start.seed, last.step)
 
     # Checks and small parts --------------------------------------------------------------------
 

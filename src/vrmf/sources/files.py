@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from vrmf.sources.tables import AbstractTable, ArrayTable, ArrowTable, SlicedTable, two_dimensional
+from vrmf.sources.arrow import ArrowTable, Columns
+from vrmf.sources.tables import AbstractTable, ArrayTable, SlicedTable, two_dimensional
 
 #: What stands between a file of HDF5 and the data set in it.
 INSIDE = "::"
@@ -78,12 +79,15 @@ def _only_array(path: Path, inside: str, opened: Any, arrays: Callable[[Any], di
 
 
 def _parquet(path: Path, inside: str) -> AbstractTable:
-    dataset = _library("pyarrow.dataset", path).dataset(path, format="parquet")
-    groups = [group for fragment in dataset.get_fragments() for group in fragment.split_by_row_group()]
+    fragments = list(_library("pyarrow.dataset", path).dataset(path, format="parquet").get_fragments())
+    columns = Columns.common({fragment.path: fragment.physical_schema for fragment in fragments})
+    groups = [group for fragment in fragments for group in fragment.split_by_row_group()]
     sizes = [group.metadata.row_group(group.row_groups[0].id).num_rows for group in groups]
-    return ArrowTable(
-        [partial(group.to_table, use_threads=False) for group in groups], sizes, dataset.schema
-    )
+    return ArrowTable([partial(_read_group, group) for group in groups], sizes, columns)
+
+
+def _read_group(group: Any, names: list[str]) -> Any:
+    return group.to_table(schema=group.physical_schema, columns=names, use_threads=False)
 
 
 def _arrow(path: Path, inside: str) -> AbstractTable:
@@ -92,13 +96,8 @@ def _arrow(path: Path, inside: str) -> AbstractTable:
     reader = _library("pyarrow.ipc", path).open_file(pyarrow.memory_map(str(path)))
     numbers = range(reader.num_record_batches)
     sizes = [reader.get_batch(i).num_rows for i in numbers]
-    return ArrowTable([partial(reader.get_batch, i) for i in numbers], sizes, reader.schema)
-
-
-def arrow_table(X: Any) -> AbstractTable:
-    """Return the table of an Arrow table or record batch in memory."""
-    batches = X.to_batches() if hasattr(X, "to_batches") else [X]
-    return ArrowTable([lambda b=b: b for b in batches], [b.num_rows for b in batches], X.schema)
+    pieces = [lambda names, i=i: reader.get_batch(i).select(names) for i in numbers]
+    return ArrowTable(pieces, sizes, Columns.of(reader.schema))
 
 
 OPENERS: dict[str, Callable[[Path, str], AbstractTable]] = {

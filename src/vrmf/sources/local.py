@@ -64,7 +64,7 @@ class LocalSource(AbstractSource):
         self.table: AbstractTable = as_table(X)
         if chunk_rows is not None:
             whole_number("chunk_rows", chunk_rows, low=1)
-        self.n_features = self.table.shape[1]
+        self.n_features, self.feature_names = self.table.shape[1], self.table.feature_names
         self.reading = Reading(self.table.dtype, mean, check)
         if sampling == "auto":
             cheap = isinstance(self.table, AbstractRowTable) and self.table.cheap_rows
@@ -92,6 +92,9 @@ class LocalSource(AbstractSource):
             return result
 
         return added_up(map(added_up, self._results(work, rows)))
+
+    def row_names(self, start: int, stop: int) -> list[str] | None:
+        return self.table.row_names(start, stop)
 
     def room_for_codes(self, n_components: int, name: int, folder: Path | None = None) -> Array:
         shape = (self.n_samples, n_components)

@@ -34,7 +34,7 @@ class _SingleThreadedBLAS:
         self._inherited: Any = None  # a limit that threads of another process held
 
     def forget_threads(self) -> None:
-        """Begin anew in a process that was forked: the holders of the lock and of the limit are not here."""
+        """Begin anew in a process that was forked: who holds the lock and the limit is not here."""
         self._lock = threading.Lock()
         if self._holders:
             self._holders, self._inherited = 0, self._limit

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from numbers import Integral, Real
 from typing import Any
@@ -23,6 +24,26 @@ def whole_number(name: str, value: Any, *, low: int) -> int:
     if not isinstance(value, Integral) or isinstance(value, bool) or value < low:
         raise ValueError(f"`{name}` is {value!r}. Use a whole number of at least {low}.")
     return int(value)
+
+
+def flag(name: str, value: Any) -> bool:
+    """Return ``value`` if it is True or False; words and numbers are not."""
+    if not isinstance(value, bool | np.bool_):
+        raise ValueError(f"`{name}` is {value!r}. Use True or False.")
+    return bool(value)
+
+
+def check_flags(value: Any) -> None:
+    """Raise if a field of a dataclass that is declared as a bool has another value.
+
+    >>> from vrmf.solvers import Batch
+    >>> Batch(momentum="no")
+    Traceback (most recent call last):
+    ValueError: `momentum` is 'no'. Use True or False.
+    """
+    for field in dataclasses.fields(value):
+        if field.type in ("bool", bool):
+            flag(field.name, getattr(value, field.name))
 
 
 def one_of(name: str, value: Any, choices: tuple[str, ...]) -> str:

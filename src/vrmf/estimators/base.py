@@ -19,7 +19,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, clone
 from sklearn.utils import check_random_state
 
 from vrmf.checkpoint import Start
-from vrmf.checks import real_number, whole_number
+from vrmf.checks import check_flags, real_number, whole_number
 from vrmf.clock import Clock
 from vrmf.estimators.data import centred, is_stream, rows_for
 from vrmf.estimators.inference import Inference
@@ -42,7 +42,7 @@ from vrmf.problem import Problem, atoms_from_rows
 from vrmf.seen import DataSeen
 from vrmf.solvers import SOLVERS, VR, AbstractSolver
 from vrmf.solvers.smm import SMMState
-from vrmf.sources import AbstractSource
+from vrmf.sources import AbstractSource, thread_count
 from vrmf.sources.lazy import lazy_part
 from vrmf.terms.base import AbstractTerm, Array
 from vrmf.weights import DataSummary
@@ -270,7 +270,13 @@ class AbstractFactorizer(
         return Problem(formulation, source), D, seed, weights | {SEEN: seen}
 
     def _seed(self) -> int:
-        return int(check_random_state(self.random_state).randint(2**31 - 1))
+        try:
+            return int(check_random_state(self.random_state).randint(2**31 - 1))
+        except ValueError as error:
+            raise ValueError(
+                f"`random_state` is {self.random_state!r}. Use a whole number from 0 to 2³² − 1, a "
+                "RandomState, or None."
+            ) from error
 
     def _keep(
         self, source: AbstractSource, solver: AbstractSolver, start: Start, outcome: Outcome, report: Report
@@ -302,6 +308,8 @@ class AbstractFactorizer(
 
     def _check_parameters(self) -> None:
         """Raise before any work if a common parameter will not do."""
+        check_flags(self)
+        thread_count(self.n_jobs)
         whole_number("n_components", self.n_components, low=1)
         whole_number("max_iter", self.max_iter, low=1)
         whole_number("verbose", self.verbose + 0 if isinstance(self.verbose, bool) else self.verbose, low=0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -46,8 +47,8 @@ class GroupL2(AbstractRowTerm):
         groups = tuple(_checked_group(number, group) for number, group in enumerate(self.groups))
         named = sorted({column for group in groups for column in group})
         if named != list(range(len(named))) or not named:
-            missing = sorted(set(range(max(named, default=0) + 1)) - set(named))
-            raise ValueError(f"`groups` leaves out the columns {missing}. Put each in a group.")
+            missing = next(column for column in itertools.count() if column not in set(named))
+            raise ValueError(f"`groups` leaves out the column {missing}. Put each in a group.")
         weights = [len(group) ** 0.5 for group in groups] if self.weights is None else self.weights
         if len(weights) != len(groups):
             raise ValueError(

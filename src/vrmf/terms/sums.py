@@ -35,6 +35,7 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from vrmf.checks import check_flags
 from vrmf.terms.base import AbstractRowTerm, AbstractTerm, Array, Trait, within
 from vrmf.terms.penalties import L1, Free, Ridge
 from vrmf.terms.sets import Box, NonNegative
@@ -70,6 +71,7 @@ class Sum(AbstractRowTerm):
     iterative: bool = False
 
     def __post_init__(self) -> None:
+        check_flags(self)
         parts: list[AbstractTerm] = []
         for term in self.terms:
             parts.extend(term.terms if isinstance(term, Sum) else [term])

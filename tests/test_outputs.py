@@ -206,7 +206,7 @@ def read_codes(path: Path, row_names: bool = False) -> Any:
         return np.load(path)
     if path.suffix == ".zarr":
         return zarr.open_array(path, mode="r")[...]
-    frame = pandas.read_csv(path, float_precision="round_trip") if path.suffix == ".csv" else None
+    frame = pandas.read_csv(path) if path.suffix == ".csv" else None
     frame = pandas.read_parquet(path) if frame is None else frame
     return frame.set_index("row") if row_names and "row" in frame else frame
 
@@ -241,7 +241,7 @@ def test_codes_have_the_names_of_their_rows(suffix: str, tmp_path: Path) -> None
     result = run("transform", tmp_path / "m", tmp_path / "rows.parquet", "-o", place)
     assert result.exit_code == 0, result.output
     if suffix == ".zarr":
-        attributes = zarr.open_array(place, mode="r").attrs
+        attributes: Any = zarr.open_array(place, mode="r").attrs
         assert list(attributes["row_names"]) == names
         assert list(attributes["feature_names"]) == ["nmf0", "nmf1"]
         return

@@ -56,7 +56,7 @@ MEANT: dict[str, set[str]] = {
     "tau": {"fraction"},
     "forgetting": {"fraction"},
     "cache_megabytes": {"fraction"},
-    "cache_folder": set(),
+    "group_weights": {"list"},
 }
 
 PARAMETERS = [(name, each) for name in NAMES for each in ESTIMATORS[name]._get_param_names()]
@@ -82,12 +82,13 @@ def test_estimators_refuse_values_without_a_meaning(name: str, parameter: str) -
 
 @pytest.mark.parametrize("name", SOLVERS)
 def test_solvers_refuse_values_without_a_meaning(name: str) -> None:
-    for field in dataclasses.fields(SOLVERS[name]):
+    kind: Any = SOLVERS[name]
+    for field in dataclasses.fields(kind):
         for word, value in VALUES.items():
             if word in MEANT.get(field.name, set()):
                 continue
             with pytest.raises((ValueError, TypeError), match=f"`{field.name}`"):
-                vrmf.NMF(2, solver=SOLVERS[name](**{field.name: value}), max_iter=1, tol=0).fit(X)
+                vrmf.NMF(2, solver=kind(**{field.name: value}), max_iter=1, tol=0).fit(X)
 
 
 TERMS: list[tuple[Callable[..., Any], str, set[str]]] = [
@@ -110,7 +111,7 @@ TERMS: list[tuple[Callable[..., Any], str, set[str]]] = [
 def test_terms_refuse_values_without_a_meaning(term: Any, parameter: str, meant: set[str]) -> None:
     for word, value in VALUES.items():
         if word not in meant:
-            with pytest.raises((ValueError, TypeError), match=f"`{parameter}`"):
+            with pytest.raises((ValueError, TypeError), match=f"`{parameter}[`[]"):
                 term(value)
 
 
@@ -139,7 +140,7 @@ def told(*words: object) -> str:
 @pytest.mark.parametrize("spelling", ["False", "false"])
 def test_truth_values_are_read_as_such(spelling: str) -> None:
     assert told("--set", f"center={spelling}", "--set", f"solver__literal={spelling}") == ""
-    model = vrmf.load("model.vrmf")
+    model: Any = vrmf.load("model.vrmf")
     assert model.center is False and not hasattr(model, "mean_") and model.solver_.literal is False
 
 

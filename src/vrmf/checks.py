@@ -48,7 +48,7 @@ def check_flags(value: Any) -> None:
 
 def one_of(name: str, value: Any, choices: tuple[str, ...]) -> str:
     """Return ``value`` if it is one of the words in ``choices``."""
-    if value not in choices:
+    if not isinstance(value, str) or value not in choices:
         raise ValueError(f"`{name}` is {value!r}. Use one of {', '.join(map(repr, choices))}.")
     return str(value)
 

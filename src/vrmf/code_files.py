@@ -90,15 +90,19 @@ def _write_npy(path: Path, blocks: Iterator[Array], table: CodeTable) -> None:
 
 
 def _write_csv(path: Path, blocks: Iterator[Array], table: CodeTable) -> None:
-    with replacing(path) as file, io.TextIOWrapper(file, "utf-8", newline="", write_through=True) as text:
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow([*([ROW] if table.has_row_names else []), *table.components])
+    with replacing(path) as file:
+        file.write(_csv_lines([[*([ROW] if table.has_row_names else []), *table.components]]))
         for block, names in table.named(blocks):
-            numbers = block.astype(str).tolist()  # the shortest digits that give the same number back
+            lines = block.astype(str).tolist()  # the shortest digits that give the same number back
             if names is not None:
-                numbers = [[name, *row] for name, row in zip(names, numbers, strict=True)]
-            writer.writerows(numbers)
-        text.detach()
+                lines = [[name, *line] for name, line in zip(names, lines, strict=True)]
+            file.write(_csv_lines(lines))
+
+
+def _csv_lines(lines: list[list[str]]) -> bytes:
+    text = io.StringIO(newline="")
+    csv.writer(text, lineterminator="\n").writerows(lines)
+    return text.getvalue().encode()
 
 
 def _write_parquet(path: Path, blocks: Iterator[Array], table: CodeTable) -> None:
@@ -108,12 +112,30 @@ def _write_parquet(path: Path, blocks: Iterator[Array], table: CodeTable) -> Non
     schema = pyarrow.schema(fields)
     if table.has_row_names:
         # What pandas, and vrmf itself, take for the index, not for a feature.
-        index = json.dumps({"index_columns": [ROW], "column_indexes": [], "columns": []})
-        schema = pyarrow.schema([*fields, (ROW, pyarrow.string())], metadata={"pandas": index})
+        described = [_described(name, str(table.dtype)) for name in table.components]
+        told = {
+            "index_columns": [ROW],
+            "column_indexes": [],
+            "columns": [*described, _described(ROW, "unicode")],
+        }
+        metadata = {"pandas": json.dumps(told)}
+        schema = pyarrow.schema([*fields, (ROW, pyarrow.string())], metadata=metadata)
     with replacing(path) as file, parquet.ParquetWriter(file, schema) as writer:
         for block, names in table.named(blocks):
             columns = [*block.T, *([] if names is None else [names])]
             writer.write_batch(pyarrow.record_batch(list(map(pyarrow.array, columns)), schema=schema))
+
+
+def _described(name: str, kind: str) -> dict[str, Any]:
+    """Return what pandas wants to know of a column."""
+    numpy_type = "object" if kind == "unicode" else kind
+    return {
+        "name": name,
+        "field_name": name,
+        "pandas_type": kind,
+        "numpy_type": numpy_type,
+        "metadata": None,
+    }
 
 
 def _write_zarr(path: Path, blocks: Iterator[Array], table: CodeTable) -> None:

@@ -98,7 +98,7 @@ if hasattr(os, "register_at_fork"):
 
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return the kernel compiled: free of the interpreter's lock, and cached on disk where that can be."""
-    options = {"nogil": True, "fastmath": FAST_MATH, "error_model": "numpy"}
+    options: dict[str, Any] = {"nogil": True, "fastmath": FAST_MATH, "error_model": "numpy"}
     try:
         kernel: Callable[..., Any] = njit(cache=True, **options)(function)
     except RuntimeError:  # Numba finds no folder that can be written

@@ -107,7 +107,8 @@ def _read(file: IO[bytes], kinds: tuple[type, ...]) -> AbstractFactorizer:
     if manifest["version"] == 1 and "components_" in attributes:
         attributes = {"relative_stationarity_": math.nan, "reconstruction_error_": math.nan} | attributes
     _check_attributes(attributes)
-    vars(model).update(attributes)
+    for name, value in attributes.items():
+        setattr(model, name, value)
     return model
 
 

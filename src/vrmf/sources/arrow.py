@@ -114,8 +114,9 @@ class ArrowTable(AbstractTable):
 def arrow_table(X: Any) -> AbstractTable:
     """Return the table of an Arrow table or record batch in memory."""
     batches = X.to_batches() if hasattr(X, "to_batches") else [X]
-    pieces = [lambda names, batch=batch: batch.select(names) for batch in batches]
-    return ArrowTable(pieces, [batch.num_rows for batch in batches], Columns.of(X.schema))
+    return ArrowTable(
+        [batch.select for batch in batches], [batch.num_rows for batch in batches], Columns.of(X.schema)
+    )
 
 
 Split = tuple[tuple[str, ...], tuple[str, ...]]

@@ -96,8 +96,11 @@ def _arrow(path: Path, inside: str) -> AbstractTable:
     reader = _library("pyarrow.ipc", path).open_file(pyarrow.memory_map(str(path)))
     numbers = range(reader.num_record_batches)
     sizes = [reader.get_batch(i).num_rows for i in numbers]
-    pieces = [lambda names, i=i: reader.get_batch(i).select(names) for i in numbers]
-    return ArrowTable(pieces, sizes, Columns.of(reader.schema))
+    return ArrowTable([partial(_read_batch, reader, i) for i in numbers], sizes, Columns.of(reader.schema))
+
+
+def _read_batch(reader: Any, number: int, names: list[str]) -> Any:
+    return reader.get_batch(number).select(names)
 
 
 OPENERS: dict[str, Callable[[Path, str], AbstractTable]] = {

@@ -11,7 +11,6 @@ import itertools
 import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,6 +18,7 @@ import numpy as np
 
 from vrmf.checks import whole_number
 from vrmf.clock import check_time, watched_by
+from vrmf.lazily import computed_once
 from vrmf.sources.base import AbstractSource, CodeFunction, Reading, RowCheck, added_up
 from vrmf.sources.layout import Layout, Part, Rows, Sample, block_slices
 from vrmf.sources.tables import AbstractRowTable, AbstractTable, as_table
@@ -198,11 +198,11 @@ class LocalSource(AbstractSource):
         start, stop = (int(bound) for bound in self.layout.bounds[chunk : chunk + 2])
         self._chunks[chunk] = known or self._reader.submit(self.table.read, start, stop)
 
-    @cached_property
+    @computed_once
     def _pool(self) -> ThreadPoolExecutor:
         return ThreadPoolExecutor(self.n_threads, thread_name_prefix="vrmf")
 
-    @cached_property
+    @computed_once
     def _reader(self) -> ThreadPoolExecutor:
         return ThreadPoolExecutor(1, thread_name_prefix="vrmf-reader")
 

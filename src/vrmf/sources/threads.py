@@ -18,9 +18,9 @@ def thread_count(n_jobs: int | None) -> int:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if n_jobs is None:
         return cores
+    n_jobs = whole_number("n_jobs", n_jobs, low=-(10**9))
     if n_jobs == 0:
         raise ValueError("`n_jobs` is 0. Use a number of threads, or None or -1 for all cores.")
-    n_jobs = whole_number("n_jobs", n_jobs, low=-(10**9))
     return n_jobs if n_jobs > 0 else max(1, cores + 1 + n_jobs)
 
 

@@ -36,6 +36,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from vrmf.checks import check_flags
+from vrmf.lazily import computed_once
 from vrmf.terms.base import AbstractRowTerm, AbstractTerm, Array, Trait, within
 from vrmf.terms.penalties import L1, Free, Ridge
 from vrmf.terms.sets import Box, NonNegative
@@ -127,13 +128,13 @@ class Sum(AbstractRowTerm):
     def _rows(self) -> tuple[AbstractRowTerm, ...]:
         return tuple(term for term in self.terms if isinstance(term, AbstractRowTerm))
 
-    @functools.cached_property
+    @computed_once
     def _order(self) -> tuple[AbstractTerm, ...] | None:
         """The order in which proxes compose to that of the sum, ridges aside, or None."""
         orders = itertools.permutations(_beside_ridges(self.terms))
         return next((order for order in orders if _composes(order)), None)
 
-    @functools.cached_property
+    @computed_once
     def _halves(self) -> tuple[AbstractTerm, AbstractTerm] | None:
         """A split into two parts whose proxes are known, the smoother first, or None."""
         indices = range(len(self.terms))

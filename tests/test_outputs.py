@@ -179,6 +179,39 @@ def test_save_replaces_unless_told_otherwise(tmp_path: Path) -> None:
     vrmf.save(vrmf.NMF(4), tmp_path / "new", overwrite=False)
 
 
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_a_file_that_comes_into_being_meanwhile_stays_and_the_result_is_beside_it(
+    suffix: str, data: Path, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = data.with_name(f"codes{suffix}")
+    blocks = vrmf.NMF.code_blocks
+
+    def meanwhile(self: Any, rows: Any) -> Any:
+        yield from blocks(self, rows)
+        place.mkdir() if suffix == ".zarr" else place.write_text("precious")
+
+    monkeypatch.setattr(vrmf.NMF, "code_blocks", meanwhile)
+    result = run("transform", model, data, "-o", place)
+    assert result.exit_code == 1 and f"codes-2{suffix}" in result.output.replace("\n", "")
+    assert not any(place.iterdir()) if suffix == ".zarr" else place.read_text() == "precious"
+    assert len(read_codes(place.with_name(f"codes-2{suffix}"))) == 30
+
+
+def test_two_fits_with_the_same_output_lose_no_model(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, fit = tmp_path / "m.vrmf", vrmf.NMF.fit
+
+    def meanwhile(self: Any, rows: Any) -> Any:
+        vrmf.save(fit(self, rows), place)  # the other one is done first
+        return self
+
+    monkeypatch.setattr(vrmf.NMF, "fit", meanwhile)
+    result = run("fit", data, *FIT, "-o", place)
+    assert result.exit_code == 1 and "m-2.vrmf" in result.output.replace("\n", "")
+    assert vrmf.load(tmp_path / "m-2.vrmf").n_iter_ == vrmf.load(place).n_iter_ == 1
+
+
 def test_a_folder_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
     place = tmp_path / "a.zarr"
     with atomic.replacing_folder(place) as folder:

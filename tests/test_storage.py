@@ -220,7 +220,8 @@ def test_whatever_is_changed_in_a_manifest_it_is_read_or_refused_in_one_way(tmp_
     vrmf.save(fitted("group-dictionary-learning"), path)
     with zipfile.ZipFile(path) as archive:
         text = archive.read("manifest.json")
-    others: list[Any] = [None, True, -1, 10**30, 1e300, "word", [], {}, {"$": "array", "member": "manifest.json"}]
+    array = {"$": "array", "member": "manifest.json"}
+    others: list[Any] = [None, True, -1, 10**30, 1e300, "word", [], {}, array]
     for _ in range(300):
         manifest = json.loads(text)
         every = nodes(manifest)

@@ -42,6 +42,7 @@ class CodeTable:
     dtype: np.dtype[Any]
     components: tuple[str, ...]  #: the names of the columns
     row_names: Callable[[int, int], Sequence[str] | None] = lambda start, stop: None
+    overwrite: bool = True  #: whether the file may replace another
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -83,14 +84,14 @@ def write_codes(path: Path, blocks: Iterator[Array], table: CodeTable) -> None:
 
 def _write_npy(path: Path, blocks: Iterator[Array], table: CodeTable) -> None:
     header = {"descr": table.dtype.str, "fortran_order": False, "shape": table.shape}
-    with replacing(path) as file:
+    with replacing(path, table.overwrite) as file:
         np.lib.format.write_array_header_1_0(file, header)
         for block, _ in table.named(blocks):
             file.write(block.data)
 
 
 def _write_csv(path: Path, blocks: Iterator[Array], table: CodeTable) -> None:
-    with replacing(path) as file:
+    with replacing(path, table.overwrite) as file:
         file.write(_csv_lines([[*([ROW] if table.has_row_names else []), *table.components]]))
         for block, names in table.named(blocks):
             lines = block.astype(str).tolist()  # the shortest digits that give the same number back
@@ -120,7 +121,7 @@ def _write_parquet(path: Path, blocks: Iterator[Array], table: CodeTable) -> Non
         }
         metadata = {"pandas": json.dumps(told)}
         schema = pyarrow.schema([*fields, (ROW, pyarrow.string())], metadata=metadata)
-    with replacing(path) as file, parquet.ParquetWriter(file, schema) as writer:
+    with replacing(path, table.overwrite) as file, parquet.ParquetWriter(file, schema) as writer:
         for block, names in table.named(blocks):
             columns = [*block.T, *([] if names is None else [names])]
             writer.write_batch(pyarrow.record_batch(list(map(pyarrow.array, columns)), schema=schema))
@@ -142,7 +143,7 @@ def _write_zarr(path: Path, blocks: Iterator[Array], table: CodeTable) -> None:
     zarr = _imported("zarr", ".zarr")
     row_bytes = max(1, table.shape[1] * table.dtype.itemsize)
     chunk = (max(1, min(table.n_rows, ZARR_CHUNK // row_bytes)), table.shape[1])
-    with replacing_folder(path) as folder:
+    with replacing_folder(path, table.overwrite) as folder:
         array = zarr.create_array(
             str(folder), shape=table.shape, chunks=chunk, dtype=table.dtype, overwrite=True
         )

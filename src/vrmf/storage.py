@@ -51,6 +51,13 @@ def save(model: AbstractFactorizer, path: str | os.PathLike[str], *, overwrite: 
     ``random_state`` that is not an int becomes None. Terms of your own must be frozen dataclasses;
     :func:`load` needs their classes.
     """
+    if not overwrite and os.path.lexists(path):
+        raise FileExistsError(f"{os.fspath(path)} exists. Use another path, or overwrite=True.")
+    write_model(model, Path(path), overwrite)
+
+
+def write_model(model: AbstractFactorizer, path: Path, overwrite: bool) -> None:
+    """Write a model; without ``overwrite`` beside a file that is there, which a FileExistsError tells."""
     if type(model).__name__ not in _MODELS:
         raise TypeError(f"`model` is {model!r}. Use one of vrmf's estimators.")
     writer = Writer()
@@ -68,9 +75,7 @@ def save(model: AbstractFactorizer, path: str | os.PathLike[str], *, overwrite: 
         "params": writer.encode("params", params),
         "attributes": writer.encode("attributes", attributes),
     }
-    if not overwrite and os.path.lexists(path):
-        raise FileExistsError(f"{os.fspath(path)} exists. Use another path, or overwrite=True.")
-    with replacing(Path(path)) as file:
+    with replacing(path, overwrite) as file:
         write_archive(file, manifest, writer.arrays)
 
 

@@ -22,7 +22,7 @@ from vrmf.cli.common import (
 from vrmf.estimators import ESTIMATORS, AbstractFactorizer
 from vrmf.outputs import check_output
 from vrmf.solvers import SOLVERS
-from vrmf.storage import save
+from vrmf.storage import write_model
 
 #: Seconds to wait for a scheduler of Dask and for the first of its workers.
 PATIENCE = 10
@@ -122,18 +122,24 @@ def fit(
             try:
                 estimator.fit(rows)
             except KeyboardInterrupt:
-                raise stopped(_kept(estimator, output, options["checkpoint"])) from None
-        save(estimator, output)
+                _keep(estimator, output, force)
+                raise stopped(_whereabouts(estimator, output, options["checkpoint"])) from None
+        _keep(estimator, output, force)
     _tell(estimator)
     click.echo(f"model         {output.resolve()}")
 
 
-def _kept(estimator: AbstractFactorizer, output: Path, checkpoint: Path | None) -> str:
-    """Write what an interrupted fit has found, and say where it is."""
+def _keep(estimator: AbstractFactorizer, output: Path, force: bool) -> None:
+    """Write the model, if there is one; a file that another command has written meanwhile stays."""
+    if hasattr(estimator, "components_"):
+        write_model(estimator, output, overwrite=force)
+
+
+def _whereabouts(estimator: AbstractFactorizer, output: Path, checkpoint: Path | None) -> str:
+    """Say where the model of an interrupted fit is."""
     told = f"With {checkpoint} the same command goes on." if checkpoint and checkpoint.exists() else ""
     if not hasattr(estimator, "components_"):
         return f"there is no dictionary yet. {told}".rstrip()
-    save(estimator, output)
     error = estimator.relative_stationarity_
     return f"the best model so far, of relative stationarity {error:.1e}, is in {output}. {told}".rstrip()
 

@@ -25,7 +25,7 @@ from vrmf.estimators.data import centred, is_stream, rows_for
 from vrmf.estimators.inference import Inference
 from vrmf.estimators.outcome import Certifier, Report
 from vrmf.estimators.parameters import NestedParameters
-from vrmf.estimators.reporting import recorder, warn_of_outcome
+from vrmf.estimators.reporting import recorder, warn_of_outcome, warn_of_size
 from vrmf.estimators.resuming import InterruptedFit, run_fit
 from vrmf.estimators.streaming import SEEN, Streaming, Weights
 from vrmf.formulations import Formulation
@@ -236,6 +236,7 @@ class AbstractFactorizer(
         self._check_parameters()
         clock = self._clock()
         source, solver = self._source(X, reset=True), self._fit_solver()
+        warn_of_size(self.n_components, source.n_samples, source.n_features)
         with closing(source):
             codes = source.room_for_codes(self.n_components, LAST_CODES) if keep_codes else None
             try:

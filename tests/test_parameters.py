@@ -91,24 +91,30 @@ def test_solvers_refuse_values_without_a_meaning(name: str) -> None:
                 vrmf.NMF(2, solver=kind(**{field.name: value}), max_iter=1, tol=0).fit(X)
 
 
-TERMS: list[tuple[Callable[..., Any], str, set[str]]] = [
-    (L1, "weight", {"fraction"}),
-    (Ridge, "weight", {"fraction"}),
-    (MaxColumnNorm, "weight", {"fraction"}),
-    (lambda weight: Quadratic(np.eye(2), weight), "weight", {"fraction"}),
-    (lambda low: Box(low, 2.0), "low", {"negative", "negative fraction", "fraction"}),
-    (lambda high: Box(-2.0, high), "high", {"negative", "negative fraction", "fraction", "infinite"}),
-    (lambda iterative: Sum((NonNegative(), L1(1.0)), iterative), "iterative", set()),
-    (lambda groups: GroupL2(groups), "groups", set()),
-    (lambda weights: GroupL2([[0], [1]], weights), "weights", {"list"}),
-    (lambda tol: Coder(tol=tol), "tol", {"fraction"}),
-    (lambda max_iter: Coder(max_iter=max_iter), "max_iter", set()),
-    (lambda method: Coder(method=method), "method", set()),
-]
+#: A constructor of one parameter, the parameter, and which of the values it does mean.
+TERMS: dict[str, tuple[Callable[..., Any], str, set[str]]] = {
+    "L1": (L1, "weight", {"fraction"}),
+    "Ridge": (Ridge, "weight", {"fraction"}),
+    "MaxColumnNorm": (MaxColumnNorm, "weight", {"fraction"}),
+    "Quadratic": (lambda value: Quadratic(np.eye(2), value), "weight", {"fraction"}),
+    "Box, low": (lambda value: Box(value, 2.0), "low", {"negative", "negative fraction", "fraction"}),
+    "Box, high": (
+        lambda value: Box(-2.0, value),
+        "high",
+        {"negative", "negative fraction", "fraction", "infinite"},
+    ),
+    "Sum": (lambda value: Sum((NonNegative(), L1(1.0)), value), "iterative", set()),
+    "GroupL2, groups": (GroupL2, "groups", set()),
+    "GroupL2, weights": (lambda value: GroupL2([[0], [1]], value), "weights", {"list"}),
+    "Coder, tol": (lambda value: Coder(tol=value), "tol", {"fraction"}),
+    "Coder, max_iter": (lambda value: Coder(max_iter=value), "max_iter", set()),
+    "Coder, method": (lambda value: Coder(method=value), "method", set()),
+}
 
 
-@pytest.mark.parametrize(("term", "parameter", "meant"), TERMS, ids=lambda value: str(value)[:20])
-def test_terms_refuse_values_without_a_meaning(term: Any, parameter: str, meant: set[str]) -> None:
+@pytest.mark.parametrize("name", TERMS)
+def test_terms_refuse_values_without_a_meaning(name: str) -> None:
+    term, parameter, meant = TERMS[name]
     for word, value in VALUES.items():
         if word not in meant:
             with pytest.raises((ValueError, TypeError), match=f"`{parameter}[`[]"):

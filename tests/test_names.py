@@ -121,6 +121,37 @@ def test_columns_that_the_fit_did_not_see_are_named(kind: str, tmp_path: Path) -
         fitted(frame(NAMES)).transform(data)
 
 
+@every_kind
+def test_columns_that_are_missing_are_named(kind: str, tmp_path: Path) -> None:
+    model = fitted(frame(["one more", *NAMES], np.c_[X[:, 0], X]))
+    with pytest.raises(ValueError, match="now missing:\n- one more"):
+        model.transform(KINDS[kind](NAMES, tmp_path, X))
+
+
+def test_a_column_of_words_is_named() -> None:
+    for column in (["a"] * len(X), pandas.date_range("2026-01-01", periods=len(X))):
+        with pytest.raises(ValueError, match=r"The column 'label' is of type .*X.set_index\('label'\)"):
+            fitted(frame(NAMES).assign(label=column))
+
+
+def test_columns_of_one_name_have_the_precision_of_all() -> None:
+    single = frame(NAMES[:1], X[:, :1].astype(np.float32))
+    table = as_table(pandas.concat([frame(NAMES[:1], X[:, 1:2]), single], axis=1))
+    assert table.dtype == np.float64
+
+
+def test_frames_of_dask_are_refused_with_a_remedy() -> None:
+    dataframe = pytest.importorskip("dask.dataframe")
+    with pytest.raises(ValueError, match="to_dask_array"):
+        fitted(dataframe.from_pandas(frame(NAMES), npartitions=2))
+
+
+def test_frames_are_not_made_of_iterators() -> None:
+    model = fitted(X).set_output(transform="pandas")
+    with pytest.raises(ValueError, match="An iterator of batches gives arrays"):
+        model.transform(iter([X]))
+
+
 def test_data_without_names_are_taken_with_a_warning() -> None:
     with pytest.warns(UserWarning, match="X does not have valid feature names, but NMF was fitted with"):
         fitted(frame(NAMES)).transform(as_source(X))
@@ -184,6 +215,33 @@ def test_a_file_that_does_not_fit_the_others_is_named(change: Any, words: str, t
     folder_of(tmp_path, frame(NAMES).iloc[:20], change(frame(NAMES).iloc[20:]))
     with pytest.raises(ValueError, match=f"1.parquet: {words}"):
         as_table(tmp_path)
+
+
+def test_files_that_are_no_tables_are_left_aside(tmp_path: Path) -> None:
+    folder_of(tmp_path, frame(NAMES))
+    for name in ("notes.txt", "_SUCCESS", ".hidden.parquet", "_metadata.parquet"):
+        (tmp_path / name).write_text("notes")
+    np.testing.assert_array_equal(as_table(tmp_path).read(0, 40), X)
+
+
+def test_tables_without_rows_say_so(tmp_path: Path) -> None:
+    empty = pyarrow.table({"a": pyarrow.array([], pyarrow.float64())})
+    pyarrow.parquet.write_table(empty, tmp_path / "empty.parquet")
+    for data in (empty, tmp_path / "empty.parquet"):
+        with pytest.raises(ValueError, match="The data have 0 rows"):
+            fitted(data)
+    (tmp_path / "folder" / "none.parquet").mkdir(parents=True)
+    with pytest.raises(ValueError, match=r"holds no \.parquet files"):
+        as_table(tmp_path / "folder")
+
+
+def test_a_data_set_that_is_not_there_is_told_with_those_that_are(tmp_path: Path) -> None:
+    path = hdf5(NAMES, tmp_path, X)
+    with pytest.raises(ValueError, match="has no data set 'nope'"):
+        as_table(f"{path}::nope")
+    np.save(tmp_path / "a.npy", X)
+    with pytest.raises(ValueError, match="has no data sets inside"):
+        as_table(f"{tmp_path / 'a.npy'}::rows")
 
 
 def test_a_folder_of_two_precisions_is_read_in_the_higher(tmp_path: Path) -> None:

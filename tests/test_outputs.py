@@ -97,6 +97,29 @@ def test_a_result_never_lies_inside_of_the_data(tmp_path: Path, model: Path) -> 
     assert [path.name for path in folder.iterdir()] == ["part.parquet"]
 
 
+def test_a_link_in_the_folder_of_the_data_is_the_file_to_which_it_leads(
+    tmp_path: Path, model: Path
+) -> None:
+    (tmp_path / "table").mkdir()
+    target = tmp_path / "target.parquet"
+    columns = [f"f{i}" for i in range(rows().shape[1])]
+    pandas.DataFrame(rows(30), columns=columns).to_parquet(target)
+    (tmp_path / "table" / "part.parquet").symlink_to(target)
+    before = target.read_bytes()
+    for words in (("transform", model, tmp_path / "table"), ("fit", tmp_path / "table", *FIT)):
+        unchanged(run(*words, "-o", target, "--force"), "to which the data lead", (target, before))
+
+
+def test_a_checkpoint_does_not_lie_inside_of_the_data(tmp_path: Path) -> None:
+    (tmp_path / "table").mkdir()
+    pandas.DataFrame({"a": [1.0, 2.0], "b": [2.0, 1.0]}).to_parquet(tmp_path / "table" / "part.parquet")
+    result = run(
+        "fit", tmp_path / "table", *FIT, "-o", tmp_path / "m", "--checkpoint", tmp_path / "table" / "c"
+    )
+    unchanged(result, "which lies inside of the data")
+    assert [path.name for path in (tmp_path / "table").iterdir()] == ["part.parquet"]
+
+
 def test_a_model_is_not_written_over_its_checkpoint(data: Path, tmp_path: Path) -> None:
     for _ in range(2):
         result = run("fit", data, *FIT, "-o", tmp_path / "both", "--checkpoint", tmp_path / "both")
@@ -225,10 +248,18 @@ def test_a_folder_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
     assert (place / "zarr.json").read_text() == "new" and os.listdir(tmp_path) == ["a.zarr"]
 
 
-def test_a_folder_that_is_no_array_is_never_replaced(tmp_path: Path) -> None:
-    (tmp_path / "my.zarr").mkdir()
-    with pytest.raises(ValueError, match="a folder that is no zarr array"):
-        check_output("-o", tmp_path / "my.zarr", {}, overwrite=True, folder=True)
+@pytest.mark.parametrize("kind", ["a folder", "a group", "a file", "something else"])
+def test_what_is_no_array_is_never_replaced_by_one(kind: str, tmp_path: Path) -> None:
+    place = tmp_path / "my.zarr"
+    if kind == "a group":
+        zarr.open_group(place, mode="w").create_array("x", shape=(2,), dtype=float)
+    elif kind == "a file":
+        place.write_text("precious")
+    else:
+        place.mkdir()
+        (place / "zarr.json").write_text("[1]") if kind == "something else" else None
+    with pytest.raises(ValueError, match="which is no zarr array"):
+        check_output("-o", place, {}, overwrite=True, folder=True)
 
 
 # Formats of codes -----------------------------------------------------------------------------------
@@ -241,7 +272,7 @@ def read_codes(path: Path, row_names: bool = False) -> Any:
         return zarr.open_array(path, mode="r")[...]
     frame = pandas.read_csv(path) if path.suffix == ".csv" else None
     frame = pandas.read_parquet(path) if frame is None else frame
-    return frame.set_index("row") if row_names and "row" in frame else frame
+    return frame.set_index("cell") if row_names and "cell" in frame else frame
 
 
 @pytest.mark.parametrize("suffix", FORMATS)
@@ -266,8 +297,9 @@ def test_codes_are_in_the_format_that_the_suffix_names(suffix: str, dtype: Any, 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet", ".zarr"])
 def test_codes_have_the_names_of_their_rows(suffix: str, tmp_path: Path) -> None:
     X = rows(20)
-    names = [f"cell {i}" for i in range(20)]
-    frame = pandas.DataFrame(X, index=names, columns=[f"g{i}" for i in range(X.shape[1])])
+    names = [f'no. {i}, "a"\r' for i in range(20)]
+    index = pandas.Index(names, name="cell")
+    frame = pandas.DataFrame(X, index=index, columns=[f"g{i}" for i in range(X.shape[1])])
     frame.to_parquet(tmp_path / "rows.parquet")
     vrmf.save(vrmf.NMF(2, max_iter=1, tol=0, random_state=0).fit(frame), tmp_path / "m")
     place = tmp_path / f"codes{suffix}"
@@ -280,6 +312,7 @@ def test_codes_have_the_names_of_their_rows(suffix: str, tmp_path: Path) -> None
         return
     codes = read_codes(place, row_names=True)
     assert list(codes.index) == names and list(codes.columns) == ["nmf0", "nmf1"]
+    assert codes.index.name == "cell"
 
 
 @pytest.mark.parametrize("name", ["codes.xlsx", "codes", "codes.npz", "codes.h5"])
@@ -330,6 +363,21 @@ def test_an_interrupted_fit_keeps_the_best_dictionary(monkeypatch: pytest.Monkey
     best = np.nanmin(model.history_["objective"])
     assert model.objective_ == best and model.objective(X) == pytest.approx(best, rel=1e-3)
     model.partial_fit(X[:10])
+
+
+def test_an_interrupt_while_a_file_is_written_is_an_interrupt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*args: Any, **options: Any) -> None:
+        raise KeyboardInterrupt
+
+    model, place = vrmf.NMF(2, max_iter=1, tol=0, random_state=0).fit(rows()), tmp_path / "m"
+    monkeypatch.setattr(np.lib.format, "write_array", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        vrmf.save(model, place)
+    with pytest.raises(KeyboardInterrupt):
+        vrmf.NMF(2, max_iter=1, tol=0, checkpoint=tmp_path / "c").fit(rows())
+    assert not list(tmp_path.iterdir())
 
 
 def test_an_interrupted_command_writes_the_best_model_and_says_so(

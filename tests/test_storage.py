@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 import zipfile
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -247,6 +248,15 @@ def test_a_member_that_is_named_often_is_read_once(tmp_path: Path) -> None:
         vrmf.load(path)
 
 
+def _chain(length: int) -> Any:
+    whole = {"$": "tuple", "items": list(range(length))}
+    return {"$": "tuple", "items": [whole, {"$": "tuple", "items": [length + 1]}]}
+
+
+def _many(count: int) -> Any:
+    return {"$": "tuple", "items": [{"$": "value", "type": "Simplex", "fields": {}}] * count}
+
+
 def test_numbers_in_a_manifest_allocate_nothing(tmp_path: Path) -> None:
     path = tmp_path / "m"
     term = {"$": "value", "type": "GroupL2"}
@@ -254,6 +264,8 @@ def test_numbers_in_a_manifest_allocate_nothing(tmp_path: Path) -> None:
     for node, words in (
         (term | {"fields": {"groups": groups, "weights": None}}, "leaves out the column 1"),
         ({"$": "scalar", "dtype": "V1000000000", "value": 0}, "a value is of type"),
+        (term | {"fields": {"groups": _chain(50_000), "weights": None}}, "leaves out the column 50000"),
+        ({"$": "value", "type": "Sum", "fields": {"terms": _many(12), "iterative": True}}, "at most 6"),
         ({"$": "scalar", "dtype": "O", "value": 0}, "a value is of type"),
     ):
         vrmf.save(vrmf.NMF(2), path)
@@ -300,3 +312,10 @@ def test_a_model_comes_back_where_its_cache_folder_is_not(tmp_path: Path) -> Non
     assert vrmf.load(tmp_path / "m").solver.cache_folder == str(solver.cache_folder)
     with pytest.raises(ValueError, match=r"`cache_folder` is .* Use a folder that exists"):
         vrmf.load(tmp_path / "m").fit(X)
+
+
+@pytest.mark.parametrize("alpha", [np.longdouble(0.5), Fraction(1, 2), np.float32(0.5)])
+def test_numbers_of_any_type_come_back(alpha: Any, tmp_path: Path) -> None:
+    vrmf.save(vrmf.NMF(2, alpha=alpha), tmp_path / "m")
+    assert vrmf.load(tmp_path / "m").get_params()["alpha"] == 0.5
+    vrmf.NMF(2, alpha=alpha, max_iter=1, tol=0, checkpoint=tmp_path / "c").fit(X)

@@ -23,6 +23,7 @@ import json
 import math
 import zipfile
 from collections.abc import Iterable
+from numbers import Real
 from typing import IO, Any
 
 import numpy as np
@@ -82,6 +83,8 @@ class Writer:
             return value
         if isinstance(value, float):
             return value if math.isfinite(value) else {"$": "float", "value": repr(value)}
+        if isinstance(value, Real):  # a fraction
+            return self.encode(name, float(value))
         if isinstance(value, dict):
             return {"$": "dict", "items": {key: self.encode(key, item) for key, item in value.items()}}
         if isinstance(value, list | tuple | range):
@@ -101,7 +104,8 @@ class Writer:
         )
 
     def _scalar(self, name: str, value: Any) -> Any:
-        return self.encode(name, value.item())
+        item = value.item()
+        return self.encode(name, float(value) if isinstance(item, np.floating) else item)  # a long double
 
     def _value(self, name: str, value: Any) -> dict[str, Any]:
         fields = {f.name: self.encode(f.name, getattr(value, f.name)) for f in dataclasses.fields(value)}
@@ -128,6 +132,8 @@ class ExactWriter(Writer):
         self.kinds = by_name(kinds)
 
     def _scalar(self, name: str, value: Any) -> Any:
+        if isinstance(value, np.longdouble):
+            return self.encode(name, float(value))
         return {"$": "scalar", "dtype": value.dtype.str, "value": self.encode(name, value.item())}
 
     def _value(self, name: str, value: Any) -> dict[str, Any]:
@@ -196,7 +202,8 @@ class Reader:
         with self._open(member) as stream:
             np.lib.format.read_magic(stream)
             shape, fortran, dtype = np.lib.format.read_array_header_1_0(stream)
-            _checked_type(dtype)
+            if _checked_type(dtype).itemsize == 0:
+                raise TypeError("an array has entries without a size")
             # A header that promises more than is there must raise before anything is allocated.
             there = self.archive.getinfo(member).file_size - stream.tell()
             if math.prod(shape) * dtype.itemsize != there:
@@ -242,8 +249,13 @@ def _checked_csr(parts: tuple[Any, ...], shape: tuple[int, ...]) -> Any:
 
 def write_archive(file: Any, manifest: dict[str, Any], arrays: dict[str, Any]) -> None:
     """Write a JSON text and arrays into an open file; arrays are streamed, not copied."""
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+    archive = zipfile.ZipFile(file, "w", zipfile.ZIP_STORED)
+    try:
         archive.writestr(MANIFEST, json.dumps(manifest, allow_nan=False))
         for name, array in arrays.items():
             with archive.open(name, "w", force_zip64=True) as stream:
                 np.lib.format.write_array(stream, array, version=(1, 0), allow_pickle=False)
+        archive.close()
+    except BaseException:
+        archive.fp = None  # so that nothing more is written, whose failure would hide what happened
+        raise

@@ -59,8 +59,8 @@ def replacing(path: Path, overwrite: bool = True) -> Iterator[IO[bytes]]:
 def replacing_folder(path: Path, overwrite: bool = True) -> Iterator[Path]:
     """Give a new folder that takes the place of ``path`` once it is whole, or never.
 
-    An old folder is moved out of the way first: if the process ends just then, it is beside ``path``, under
-    a name that begins with a dot. ``overwrite`` is as for files.
+    An old folder is moved out of the way first: if the process is killed just then, it is beside ``path``,
+    under a name that begins with a dot. ``overwrite`` is as for files.
     """
     path = Path(os.path.realpath(path))
     partial, old = _partial(path), _partial(path).with_suffix(".old")
@@ -70,13 +70,15 @@ def replacing_folder(path: Path, overwrite: bool = True) -> Iterator[Path]:
         if path.exists() and not overwrite:
             _put_beside_others(partial, path)
         if path.exists():
+            partial.chmod(stat.S_IMODE(path.stat().st_mode))
             path.rename(old)
         partial.rename(path)
         _sync_folder(path.parent)
     finally:
+        if old.exists() and not path.exists():
+            old.rename(path)
         shutil.rmtree(partial, ignore_errors=True)
-        if path.exists():
-            shutil.rmtree(old, ignore_errors=True)
+        shutil.rmtree(old, ignore_errors=True)
 
 
 def _put_beside_others(partial: Path, path: Path) -> None:

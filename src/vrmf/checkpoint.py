@@ -97,12 +97,9 @@ class Checkpoint:
         with self._reader() as reader:
             start = Start(**reader.decode(manifest["start"]))
             check_declared(start)
-            if start.D.ndim != 2 or start.D.shape[1] != source.n_features:
-                raise TypeError(f"its dictionary has the shape {start.D.shape}")
-            columns = {name: column.tolist() for name, column in reader.decode(manifest["history"]).items()}
-            last, best = (reader.decode(manifest[name]) for name in ("last", "best"))
-            best = last if best is None else best
-            history = History(**columns, last=last, best=best, doubt=manifest["doubt"])
+            if start.D.shape != (len(start.D), source.n_features) or start.D.dtype != source.dtype:
+                raise TypeError(f"its dictionary is of shape {start.D.shape} and type {start.D.dtype}")
+            history = _history_in(reader, manifest)
             seconds, epoch = float(manifest["seconds"]), int(manifest["epoch"])
         first = solver.init(Problem(start.formulation, source), start.D, start.seed)
 
@@ -110,7 +107,8 @@ class Checkpoint:
             with self._reader(*declared_types(type(first))) as reader:
                 found: State = reader.decode(manifest["state"])
                 check_declared(found)
-                if type(found) is not type(first) or found.D.shape != first.D.shape:
+                same = found.D.shape == first.D.shape and found.D.dtype == first.D.dtype
+                if type(found) is not type(first) or not same:
                     raise TypeError(
                         f"its state is a {type(found).__name__}, with D of shape {found.D.shape}"
                     )
@@ -171,6 +169,22 @@ class Checkpoint:
                 f"{self.path} does not fit vrmf {__version__} ({error!r}). Go on with the version that "
                 "wrote it, or remove the file to start anew."
             ) from error
+
+
+def _history_in(reader: Reader, manifest: Any) -> History:
+    """Return the history in a file, whose columns are numbers of the same length."""
+    found = reader.decode(manifest["history"])
+    columns = {name: np.asarray(found[name]) for name in COLUMNS}
+    lengths = {column.shape for column in columns.values()}
+    if len(lengths) != 1 or not all(column.ndim == 1 and len(column) for column in columns.values()):
+        raise TypeError("its history has columns of different lengths")
+    if not all(column.dtype.kind in "fi" for column in columns.values()):
+        raise TypeError("its history does not hold numbers")
+    last, best = (reader.decode(manifest[name]) for name in ("last", "best"))
+    values = {name: column.tolist() for name, column in columns.items()}
+    history = History(**values, last=last, best=last if best is None else best, doubt=manifest["doubt"])
+    check_declared(history)
+    return history
 
 
 _START_FIELDS = dataclasses.fields(Start)

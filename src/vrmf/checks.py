@@ -14,9 +14,17 @@ def real_number(name: str, value: Any, *, low: float = -math.inf, strict: bool =
     """Return ``value`` as a float if it is a finite real number at or above ``low``, or above if strict."""
     need = f"a finite number {'above' if strict else 'of at least'} {low:g}"
     is_number = isinstance(value, Real) and not isinstance(value, bool)
-    if not is_number or not math.isfinite(value) or value < low or (strict and value == low):
+    if not is_number or not _is_finite(value) or value < low or (strict and value == low):
         raise ValueError(f"`{name}` is {value!r}. Use {need}.")
     return float(value)
+
+
+def _is_finite(value: Any) -> bool:
+    """Whether a number is finite, also as a float."""
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False
 
 
 def whole_number(name: str, value: Any, *, low: int) -> int:

@@ -13,9 +13,7 @@ b,0.0,2.0
 
 from __future__ import annotations
 
-import csv
 import importlib
-import io
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -26,9 +24,6 @@ import numpy as np
 
 from vrmf.atomic import replacing, replacing_folder
 from vrmf.terms.base import Array
-
-#: The column of row names in files of tables.
-ROW = "row"
 
 #: Bytes of a chunk of a zarr array.
 ZARR_CHUNK = 2**24
@@ -42,6 +37,7 @@ class CodeTable:
     dtype: np.dtype[Any]
     components: tuple[str, ...]  #: the names of the columns
     row_names: Callable[[int, int], Sequence[str] | None] = lambda start, stop: None
+    row_label: str = "row"  #: what the names of rows are called
     overwrite: bool = True  #: whether the file may replace another
 
     @property
@@ -92,7 +88,7 @@ def _write_npy(path: Path, blocks: Iterator[Array], table: CodeTable) -> None:
 
 def _write_csv(path: Path, blocks: Iterator[Array], table: CodeTable) -> None:
     with replacing(path, table.overwrite) as file:
-        file.write(_csv_lines([[*([ROW] if table.has_row_names else []), *table.components]]))
+        file.write(_csv_lines([[*([table.row_label] if table.has_row_names else []), *table.components]]))
         for block, names in table.named(blocks):
             lines = block.astype(str).tolist()  # the shortest digits that give the same number back
             if names is not None:
@@ -101,9 +97,12 @@ def _write_csv(path: Path, blocks: Iterator[Array], table: CodeTable) -> None:
 
 
 def _csv_lines(lines: list[list[str]]) -> bytes:
-    text = io.StringIO(newline="")
-    csv.writer(text, lineterminator="\n").writerows(lines)
-    return text.getvalue().encode()
+    return "".join(",".join(map(_quoted, line)) + "\n" for line in lines).encode()
+
+
+def _quoted(text: str) -> str:
+    """Return a field, in quotes where it needs them; the csv module leaves a bare carriage return alone."""
+    return '"' + text.replace('"', '""') + '"' if any(sign in text for sign in ',"\r\n') else text
 
 
 def _write_parquet(path: Path, blocks: Iterator[Array], table: CodeTable) -> None:
@@ -113,14 +112,15 @@ def _write_parquet(path: Path, blocks: Iterator[Array], table: CodeTable) -> Non
     schema = pyarrow.schema(fields)
     if table.has_row_names:
         # What pandas, and vrmf itself, take for the index, not for a feature.
+        label = table.row_label
         described = [_described(name, str(table.dtype)) for name in table.components]
         told = {
-            "index_columns": [ROW],
+            "index_columns": [label],
             "column_indexes": [],
-            "columns": [*described, _described(ROW, "unicode")],
+            "columns": [*described, _described(label, "unicode")],
         }
         metadata = {"pandas": json.dumps(told)}
-        schema = pyarrow.schema([*fields, (ROW, pyarrow.string())], metadata=metadata)
+        schema = pyarrow.schema([*fields, (label, pyarrow.string())], metadata=metadata)
     with replacing(path, table.overwrite) as file, parquet.ParquetWriter(file, schema) as writer:
         for block, names in table.named(blocks):
             columns = [*block.T, *([] if names is None else [names])]

@@ -10,14 +10,12 @@ ValueError: `--output` is ...rows.npy, which is the data. Use another path.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
 
 from vrmf.atomic import check_place
-
-#: What lies in the folder of a zarr array.
-ZARR_FILES = ("zarr.json", ".zarray", ".zgroup")
 
 
 def check_output(
@@ -39,23 +37,41 @@ def check_output(
     """
     for what, other in others.items():
         if other is not None:
-            _check_apart(name, path, what, other)
+            check_apart(name, path, what, other)
     if os.path.lexists(path) and not overwrite:
         raise ValueError(f"`{name}` is {path}, which exists. Use --force to replace it, or another path.")
-    if folder and path.is_dir():
-        if not any((path / file).exists() for file in ZARR_FILES):
-            raise ValueError(f"`{name}` is {path}, a folder that is no zarr array. Use another path.")
+    if folder and path.exists():
+        if not _is_zarr_array(path):
+            raise ValueError(f"`{name}` is {path}, which is no zarr array. Use another path.")
         check_place(name, path.with_name(f"{path.name}.partial"))
     else:
         check_place(name, path)
 
 
-def _check_apart(name: str, path: Path, what: str, other: Path) -> None:
-    """Raise if two paths lead to the same file, or one into the folder that is the other."""
+def _is_zarr_array(path: Path) -> bool:
+    """Whether a folder is a zarr array, not a group of several."""
+    try:
+        described = json.loads((path / "zarr.json").read_text())
+        return isinstance(described, dict) and described.get("node_type") == "array"
+    except (OSError, ValueError):
+        return (path / ".zarray").is_file()
+
+
+def check_apart(name: str, path: Path, what: str, other: Path) -> None:
+    """Raise if two paths lead to the same file, or one into the folder that is the other.
+
+    A link in a folder counts as the file to which it leads.
+    """
     here, there = Path(os.path.realpath(path)), Path(os.path.realpath(other))
     if here == there or (path.exists() and other.exists() and os.path.samefile(path, other)):
         raise ValueError(f"`{name}` is {path}, which is {what}. Use another path.")
+    if path.is_file() and other.is_dir() and any(_leads_to(path, each) for each in other.rglob("*")):
+        raise ValueError(f"`{name}` is {path}, to which {what} lead. Use another path.")
     if there in here.parents:
         raise ValueError(f"`{name}` is {path}, which lies inside of {what}. Use another path.")
     if here in there.parents:
         raise ValueError(f"`{name}` is {path}, which contains {what}. Use another path.")
+
+
+def _leads_to(path: Path, link: Path) -> bool:
+    return link.is_file() and os.path.samefile(path, link)

@@ -24,7 +24,9 @@ import numpy as np
 from vrmf._version import __version__
 from vrmf.archive import VALUES, Reader, UnknownType, Writer, write_archive
 from vrmf.atomic import replacing
+from vrmf.checkpoint import check_declared
 from vrmf.estimators import ESTIMATORS, AbstractFactorizer
+from vrmf.solvers.base import State
 
 FORMAT = "vrmf-model"
 
@@ -102,6 +104,8 @@ def _read(file: IO[bytes], kinds: tuple[type, ...]) -> AbstractFactorizer:
         manifest = reader.manifest()
         if manifest["format"] != FORMAT:
             raise KeyError("format")
+        if type(manifest["version"]) is not int or manifest["version"] < 1:
+            raise KeyError("version")
         if manifest["version"] > VERSION:
             raise NewerVersion(
                 f"it has version {manifest['version']} of the format, written by vrmf "
@@ -126,9 +130,17 @@ def _check_attributes(attributes: dict[str, Any]) -> None:
     if "components_" not in attributes:
         return
     D, width = attributes["components_"], attributes["n_features_in_"]
-    if not (isinstance(D, np.ndarray) and D.dtype.kind == "f" and D.ndim == 2 and D.shape[1] == width):
+    if not (isinstance(D, np.ndarray) and D.dtype.kind == "f" and D.shape == (len(D), width) and len(D)):
         raise ValueError("its dictionary does not fit its features")
-    for name in ("mean_", "feature_names_in_"):
-        if name in attributes and np.shape(attributes[name]) != (width,):
+    if not np.all(np.isfinite(D)):
+        raise ValueError("its dictionary has entries that are not finite")
+    for name, kinds in (("mean_", "f"), ("feature_names_in_", "O")):
+        value = attributes.get(name, np.empty(width, kinds))
+        if not isinstance(value, np.ndarray) or value.shape != (width,) or value.dtype.kind not in kinds:
             raise ValueError(f"{name} does not fit its features")
+    if "_stream" in attributes:
+        stream = attributes["_stream"]
+        check_declared(stream)
+        if not isinstance(stream, State) or stream.D.shape != D.shape:
+            raise ValueError("the state of its stream does not fit its dictionary")
     attributes["formulation_"].check_width(*D.shape)

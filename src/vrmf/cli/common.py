@@ -51,7 +51,7 @@ def stopped(message: str) -> click.exceptions.Exit:
 
 def file_of(data: str) -> Path:
     """Return the file in which data are, without the name of a data set inside of it."""
-    return Path(data.partition(INSIDE)[0])
+    return Path(data) if Path(data).exists() else Path(data.partition(INSIDE)[0])
 
 
 def rows_in(data: str, chunk_rows: int | None, jobs: int | None, lazily: bool = False) -> AbstractSource:

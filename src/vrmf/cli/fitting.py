@@ -20,7 +20,7 @@ from vrmf.cli.common import (
     told_plainly,
 )
 from vrmf.estimators import ESTIMATORS, AbstractFactorizer
-from vrmf.outputs import check_output
+from vrmf.outputs import check_apart, check_output
 from vrmf.solvers import SOLVERS
 from vrmf.storage import write_model
 
@@ -115,6 +115,8 @@ def fit(
     with told_plainly():
         others = {"the data": file_of(data), "the checkpoint": options["checkpoint"]}
         check_output("--output", output, others, overwrite=force)
+        if options["checkpoint"] is not None:
+            check_apart("--checkpoint", options["checkpoint"], "the data", file_of(data))
         estimator = ESTIMATORS[model](**options, n_jobs=jobs, verbose=int(verbose))
         estimator.set_params(**_settings(settings))
         with _client(scheduler) if scheduler else nullcontext():

@@ -49,7 +49,7 @@ def transform(
         estimator.n_jobs = jobs
         source = rows_in(data, chunk_rows, jobs)
         names = tuple(map(str, estimator.get_feature_names_out()))
-        table = CodeTable(source.n_samples, source.dtype, names, source.row_names, force)
+        table = CodeTable(source.n_samples, source.dtype, names, source.row_names, source.row_label, force)
         try:
             write_codes(output, estimator.code_blocks(source), table)
         except KeyboardInterrupt:

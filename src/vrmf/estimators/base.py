@@ -20,7 +20,7 @@ from sklearn.utils import check_random_state
 
 from vrmf.checkpoint import Start
 from vrmf.checks import check_flags, real_number, whole_number
-from vrmf.clock import Clock
+from vrmf.clock import Clock, watched_by
 from vrmf.estimators.data import centred, is_stream, rows_for
 from vrmf.estimators.inference import Inference
 from vrmf.estimators.outcome import Certifier, Report
@@ -223,8 +223,10 @@ class AbstractFactorizer(
         # A clone learns the number of features; the model stays as it is.
         source, solver = clone(self)._source(X, reset=True), self._fit_solver()
         with closing(source):
-            problem, D, seed, _ = self._start(source)
-            record, clock, last = recorder(problem, self.record_every), self._clock(), None
+            clock, last = self._clock(), None
+            with watched_by(clock):
+                problem, D, seed, _ = self._start(source)
+            record = recorder(problem, self.record_every)
             rules = self._rules(Certifier(problem, clock=clock))
             moments = until_stopped(solver, problem, D, seed, rules, record, clock=clock)
             for current, _, _ in moments:

@@ -63,10 +63,11 @@ def rows_for(
     check = RowCheck(type(estimator).__name__, nonnegative)
     if isinstance(X, AbstractSource) or read_in_pieces(X):
         source = X if isinstance(X, AbstractSource) else _source_of_pieces(X, n_jobs)
-        _check_shape(estimator, source.n_samples, source.n_features, reset)
         check_names(estimator, source.feature_names, reset)
+        _check_shape(estimator, source.n_samples, source.n_features, reset)
         source = source.read_as(check=replace(check, feature_names=source.feature_names))
     else:
+        _check_columns(X)
         X = validate_data(
             estimator,
             without_mask(X),
@@ -78,6 +79,23 @@ def rows_for(
         _check_entries(X, check, X.dtype if dtype is None else dtype)
         source = as_source(X, n_jobs)
     return source if dtype is None else source.read_as(dtype=np.dtype(dtype))
+
+
+def _check_columns(X: Any) -> None:
+    """Raise if a column of a data frame does not hold numbers, which scikit-learn would not name."""
+    if type(X).__module__.partition(".")[0] != "pandas" or X.ndim != 2:
+        return
+    for place, (name, kind) in enumerate(X.dtypes.items()):
+        try:
+            np.asarray(X.iloc[:, place], dtype=np.float64)
+            is_number = getattr(kind, "kind", "O") not in "mM"
+        except (TypeError, ValueError):
+            is_number = False
+        if not is_number:
+            raise ValueError(
+                f"The column {name!r} is of type {kind}. Use columns of real numbers: drop it, or make it "
+                f"the index by X.set_index({name!r})."
+            )
 
 
 def _source_of_pieces(X: Any, n_jobs: int | None) -> AbstractSource:

@@ -10,7 +10,7 @@ import numpy as np
 
 from vrmf.atomic import check_place, remove_leftovers
 from vrmf.checkpoint import Checkpoint, Saved, Start, types_in
-from vrmf.clock import Clock
+from vrmf.clock import Clock, watched_by
 from vrmf.estimators.outcome import Certifier, Report
 from vrmf.estimators.reporting import recorder, watcher
 from vrmf.fingerprint import data_fingerprint, described
@@ -58,7 +58,8 @@ def run_fit(
     checkpoint = None if model.checkpoint is None else checkpoint_of(model, source, solver)
     saved = None if checkpoint is None else checkpoint.read(solver, source)
     if saved is None:
-        problem, D, seed, weights = model._start(source)
+        with watched_by(clock):
+            problem, D, seed, weights = model._start(source)
         start = Start(problem.formulation, D, seed, weights)
     else:
         # A generator that is shared with other models must be left as an uninterrupted fit leaves it.

@@ -48,7 +48,7 @@ class Columns:
             for name in found[0]:
                 kinds.setdefault(name, []).append(_checked_type(file, schema.field(name)))
         assert columns is not None
-        dtype = common_float_type({name: np.result_type(*found) for name, found in kinds.items()})
+        dtype = common_float_type((name, np.result_type(*found)) for name, found in kinds.items())
         return cls(*columns, dtype)
 
 
@@ -71,6 +71,8 @@ class ArrowTable(AbstractTable):
     ) -> None:
         self.pieces, self.starts, self.index = pieces, np.cumsum([0, *sizes]), columns.index
         self.feature_names = columns.features
+        if not any(NAMELESS_INDEX.fullmatch(name) for name in columns.index):
+            self.row_label = "/".join(columns.index) or "row"
         self.dtype = columns.dtype
         self.shape = (int(self.starts[-1]), len(columns.features))
 
@@ -104,6 +106,8 @@ class ArrowTable(AbstractTable):
         if chunk_rows is not None:
             return super().bounds(chunk_rows)
         wanted = rows_per_chunk(self.shape[1], self.dtype)
+        if len(self.pieces) == 0:
+            return np.array([0, 0])
         bounds = [0]
         for end, beyond in zip(self.starts[1:], [*self.starts[2:], np.inf], strict=True):
             if beyond - bounds[-1] > wanted:
@@ -113,6 +117,8 @@ class ArrowTable(AbstractTable):
 
 def arrow_table(X: Any) -> AbstractTable:
     """Return the table of an Arrow table or record batch in memory."""
+    if not hasattr(X, "schema"):
+        raise ValueError(f"The data are {type(X).__name__} of pyarrow. Use a table or a record batch.")
     batches = X.to_batches() if hasattr(X, "to_batches") else [X]
     return ArrowTable(
         [batch.select for batch in batches], [batch.num_rows for batch in batches], Columns.of(X.schema)
@@ -131,6 +137,7 @@ def _split(file: str, schema: Any) -> Split:
             f"{_in(file)}The column {twice[0]!r} occurs twice. Use a name of its own for each."
         )
     told = (schema.pandas_metadata or {}).get("index_columns", [])
+    told = told if isinstance(told, list) else []
     index = [name for name in names if name in told or NAMELESS_INDEX.fullmatch(name)]
     return tuple(name for name in names if name not in index), tuple(index)
 

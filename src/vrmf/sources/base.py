@@ -112,6 +112,9 @@ class AbstractSource(ABC):
     #: The names of features, where they have some.
     feature_names: tuple[str, ...] | None = None
 
+    #: What the names of rows are called.
+    row_label: str = "row"
+
     #: After whose time blocks of rows are refused, if that is wanted.
     clock: Clock | None = None
 

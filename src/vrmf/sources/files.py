@@ -16,14 +16,17 @@ from vrmf.sources.tables import AbstractTable, ArrayTable, SlicedTable, two_dime
 #: What stands between a file of HDF5 and the data set in it.
 INSIDE = "::"
 
+#: The kinds of files that have such.
+WITH_DATA_SETS = (".zarr", ".h5", ".hdf5")
+
 
 def open_table(path: Path) -> AbstractTable:
     """Return the table in a file: .npy, .zarr, .h5, .parquet (or a folder of them), .arrow or .feather.
 
     A data set in a file of HDF5 is named as in ``faces.h5::group/images``, unless it is the only one.
     """
-    file, _, inside = str(path).partition(INSIDE)
-    path = Path(file)
+    file, _, inside = ("" if path.exists() else str(path)).partition(INSIDE)
+    path = Path(file) if file else path
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist. Use the path of a file or folder with rows.")
     suffix = path.suffix.lower()
@@ -31,6 +34,8 @@ def open_table(path: Path) -> AbstractTable:
         suffix = ".parquet"
     if suffix not in OPENERS:
         raise ValueError(f"{path} is of an unknown kind. Use one of {', '.join(OPENERS)}.")
+    if inside and suffix not in WITH_DATA_SETS:
+        raise ValueError(f"{path} has no data sets inside. Use its path without {INSIDE}{inside}.")
     try:
         return OPENERS[suffix](path, inside)
     except (OSError, KeyError, EOFError, ValueError) as error:
@@ -64,11 +69,15 @@ def _hdf5(path: Path, inside: str) -> AbstractTable:
 
 def _only_array(path: Path, inside: str, opened: Any, arrays: Callable[[Any], dict[str, Any]]) -> Any:
     """Return the array with the given name, or the only one of two dimensions."""
-    if inside:
-        return two_dimensional(opened[inside])
-    if hasattr(opened, "dtype"):
+    if hasattr(opened, "dtype") and not inside:
         return two_dimensional(opened)
-    found = {name: array for name, array in arrays(opened).items() if len(array.shape) == 2}
+    known = {} if hasattr(opened, "dtype") else arrays(opened)
+    if inside and inside.strip("/") not in known:
+        names = ", ".join(sorted(known)) or "none"
+        raise ValueError(f"{path} has no data set {inside!r}. Use one of those that it has: {names}.")
+    if inside:
+        return two_dimensional(known[inside.strip("/")])
+    found = {name: array for name, array in known.items() if len(array.shape or ()) == 2}
     if len(found) != 1:
         names = ", ".join(sorted(found)) or "none"
         raise ValueError(
@@ -79,11 +88,23 @@ def _only_array(path: Path, inside: str, opened: Any, arrays: Callable[[Any], di
 
 
 def _parquet(path: Path, inside: str) -> AbstractTable:
-    fragments = list(_library("pyarrow.dataset", path).dataset(path, format="parquet").get_fragments())
+    files = _parquet_files(path)
+    fragments = list(_library("pyarrow.dataset", path).dataset(files, format="parquet").get_fragments())
     columns = Columns.common({fragment.path: fragment.physical_schema for fragment in fragments})
     groups = [group for fragment in fragments for group in fragment.split_by_row_group()]
     sizes = [group.metadata.row_group(group.row_groups[0].id).num_rows for group in groups]
     return ArrowTable([partial(_read_group, group) for group in groups], sizes, columns)
+
+
+def _parquet_files(path: Path) -> list[str]:
+    """Return the files of a folder, in the order of their names, without those that are hidden."""
+    if not path.is_dir():
+        return [str(path)]
+    found = [file for file in sorted(path.rglob("*.parquet")) if file.is_file()]
+    data = [file for file in found if not any(part[0] in "._" for part in file.relative_to(path).parts)]
+    if not data:
+        raise ValueError(f"{path} holds no .parquet files. Use a folder that does.")
+    return [str(file) for file in data]
 
 
 def _read_group(group: Any, names: list[str]) -> Any:

@@ -24,8 +24,8 @@ class FrameTable(AbstractRowTable):
 
     def __init__(self, X: Any) -> None:
         self.X, self.shape = X, X.shape
-        self.dtype = common_float_type({name: _numpy_type(kind) for name, kind in X.dtypes.items()})
-        self.feature_names = frame_names(X)
+        self.dtype = common_float_type(_columns(X))
+        self.feature_names, self.row_label = frame_names(X), index_label(X.index)
 
     def read(self, start: int, stop: int) -> Array:
         return self.X.iloc[start:stop].to_numpy(dtype=self.dtype, na_value=np.nan)
@@ -45,7 +45,7 @@ class SparseFrameTable(SparseTable):
 
     def __init__(self, X: Any) -> None:
         super().__init__(X.sparse.to_coo().tocsr())
-        self.feature_names, self.index = frame_names(X), X.index
+        self.feature_names, self.index, self.row_label = frame_names(X), X.index, index_label(X.index)
 
     def row_names(self, start: int, stop: int) -> list[str] | None:
         return index_names(self.index, start, stop)
@@ -53,10 +53,14 @@ class SparseFrameTable(SparseTable):
 
 def frame_table(X: Any) -> AbstractTable:
     """Return the table of a data frame."""
-    kinds = {name: _numpy_type(kind) for name, kind in X.dtypes.items()}
-    common_float_type(kinds)
+    common_float_type(_columns(X))
     is_sparse = all(type(kind).__name__ == "SparseDtype" and kind.fill_value == 0 for kind in X.dtypes)
-    return SparseFrameTable(X) if is_sparse and kinds else FrameTable(X)
+    return SparseFrameTable(X) if is_sparse and len(X.columns) else FrameTable(X)
+
+
+def _columns(X: Any) -> list[tuple[Any, Any]]:
+    """Return the names and dtypes of the columns; names may occur twice."""
+    return [(name, _numpy_type(kind)) for name, kind in X.dtypes.items()]
 
 
 def _numpy_type(kind: Any) -> Any:
@@ -75,6 +79,11 @@ def frame_names(X: Any) -> tuple[str, ...] | None:
     return tuple(X.columns) if are_words == {True} else None
 
 
+def index_label(index: Any) -> str:
+    """Return what an index is called."""
+    return "/".join(map(str, index.names)) if all(isinstance(name, str) for name in index.names) else "row"
+
+
 def index_names(index: Any, start: int, stop: int) -> list[str] | None:
     """Return the names in a part of an index, or None if it only counts rows."""
     if type(index).__name__ == "RangeIndex":
@@ -87,6 +96,7 @@ def labelled_table(X: Any) -> AbstractTable:
     table = as_table(X.data)
     rows, features = (_labels(X, dimension) for dimension in X.dims)
     table.feature_names = None if features is None else tuple(features)
+    table.row_label = str(X.dims[0])
     if rows is not None:
         table.row_names = lambda start, stop: rows[start:stop]  # type: ignore[method-assign]
     return table

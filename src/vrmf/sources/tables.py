@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,7 @@ class AbstractTable(ABC):
     dtype: np.dtype[Any]  #: of the rows that are read: float32 if they are stored so, else float64
     in_memory: bool = False
     feature_names: tuple[str, ...] | None = None  #: of the columns, where they have names
+    row_label: str = "row"  #: what the names of rows are called
 
     @abstractmethod
     def read(self, start: int, stop: int) -> Array:
@@ -194,6 +196,8 @@ def as_table(X: Any) -> AbstractTable:
         from vrmf.sources.arrow import arrow_table
 
         return arrow_table(X)
+    if library == "dask" and hasattr(X, "to_dask_array"):
+        raise ValueError("The data are a data frame of dask. Use X.to_dask_array(lengths=True).")
     if library == "dask":
         return DaskTable(two_dimensional(X))
     if library in ("zarr", "h5py"):
@@ -204,10 +208,13 @@ def as_table(X: Any) -> AbstractTable:
 def _names_in(X: Any, attributes: tuple[str, ...], count: int) -> tuple[str, ...] | None:
     """Return names from an attribute of a zarr array or a data set of HDF5, or None if it has none."""
     known = getattr(X, "attrs", {})
-    found = next((known[name] for name in attributes if name in known), None)
-    if found is None:
+    attribute = next((name for name in attributes if name in known), None)
+    if attribute is None:
         return None
+    found = known[attribute]
     names = [name.decode() if isinstance(name, bytes) else str(name) for name in np.ravel(found).tolist()]
+    if len(names) != count and attribute != attributes[0]:  # a common word, which may mean something else
+        return None
     if len(names) != count:
         raise ValueError(
             f"The attribute {attributes[0]} has {len(names)} names for {count}. Use one for each."
@@ -249,12 +256,13 @@ def float_type(dtype: Any) -> np.dtype[Any]:
     return np.dtype(np.float32 if dtype == np.float32 else np.float64)
 
 
-def common_float_type(columns: dict[str, Any]) -> np.dtype[Any]:
-    """Return the precision for columns of the given dtypes, or raise if one does not hold numbers."""
-    for name, kind in columns.items():
+def common_float_type(columns: Iterable[tuple[Any, Any]]) -> np.dtype[Any]:
+    """Return the precision for columns of given names and dtypes, or raise if one does not hold numbers."""
+    columns = list(columns)
+    for name, kind in columns:
         if not (isinstance(kind, np.dtype | type) and np.dtype(kind).kind in "fiub"):
             raise ValueError(f"The column {name!r} is of type {kind}. Use columns of real numbers.")
-    return float_type(np.result_type(*columns.values()) if columns else np.float64)
+    return float_type(np.result_type(*(kind for _, kind in columns)) if columns else np.float64)
 
 
 def rows_per_chunk(n_features: int, dtype: np.dtype[Any]) -> int:

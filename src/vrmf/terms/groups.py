@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -49,7 +48,7 @@ class GroupL2(AbstractRowTerm):
         groups = tuple(_checked_group(number, group) for number, group in enumerate(self.groups))
         named = sorted({column for group in groups for column in group})
         if named != list(range(len(named))) or not named:
-            missing = next(column for column in itertools.count() if column not in set(named))
+            missing = next((i for i, column in enumerate(named) if i != column), 0)
             raise ValueError(f"`groups` leaves out the column {missing}. Put each in a group.")
         weights = [len(group) ** 0.5 for group in groups] if self.weights is None else self.weights
         if not isinstance(weights, Sequence | np.ndarray) or np.shape(weights) != (len(groups),):

@@ -44,6 +44,9 @@ from vrmf.terms.sets import Box, NonNegative
 #: Bound on the iterations of Douglas–Rachford splitting.
 MAX_ITERATIONS = 20_000
 
+#: Bound on the parts of a sum, since all orders of them are tried.
+MOST_PARTS = 6
+
 #: What a sum has if all of its parts have it.
 _INHERITED = frozenset({Trait.ENTRYWISE, Trait.HOMOGENEOUS, Trait.RADIAL, Trait.QUADRATIC, Trait.ROTATABLE})
 
@@ -76,6 +79,8 @@ class Sum(AbstractRowTerm):
         parts: list[AbstractTerm] = []
         for term in self.terms:
             parts.extend(term.terms if isinstance(term, Sum) else [term])
+        if len(parts) > MOST_PARTS:
+            raise ValueError(f"`terms` has {len(parts)} parts. Use at most {MOST_PARTS}.")
         iterative = self.iterative or any(isinstance(t, Sum) and t.iterative for t in self.terms)
         _check_parts(parts)
         object.__setattr__(self, "terms", tuple(parts))

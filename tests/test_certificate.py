@@ -277,7 +277,7 @@ def test_robust_pca_stops_where_it_says() -> None:
 @every_estimator
 @pytest.mark.parametrize("scale", [1e-60, 1e60])
 def test_codes_that_left_the_range_of_numbers_certify_nothing(name: str, scale: float) -> None:
-    model = make(name, max_iter=30, tol=1e-6).fit(scale * X)
+    model = make(name, max_iter=2, tol=1e-6).fit(scale * X)
     if model.stop_reason_.startswith("stationary"):
         problem = Problem(model.formulation_, as_source(scale * X))
         assert math.isfinite(problem.stats(model.components_, Coder(tol=1e-8)).code_error)

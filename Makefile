@@ -6,11 +6,12 @@ BIN := $(VENV)/Scripts
 else
 BIN := $(VENV)/bin
 endif
+LIBRARY := $(VENV)/.library
 READY := $(VENV)/.ready
 
 .PHONY: demo test lint types laws reproduce reproduce-quick benchmarks benchmarks-codes benchmarks-solvers benchmarks-scale benchmarks-answers build clean
 
-demo: $(READY)  ## fit corrupted digits, print a table, draw pictures into demo-output/
+demo: $(LIBRARY)  ## fit corrupted digits, print a table, draw pictures into demo-output/
 	$(BIN)/vrmf demo --output demo-output
 
 test: lint types laws  ## everything that must be right before a change is taken
@@ -57,10 +58,14 @@ benchmarks-answers: $(READY)  ## about an hour: what defaults leave to gain, and
 build: $(READY)  ## a wheel and a source archive in dist/
 	$(BIN)/python -m build
 
-$(READY): pyproject.toml
+$(LIBRARY): pyproject.toml  # the library and what it needs, no tools
 	$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'vrmf needs Python 3.11 or newer')"
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable .
+	$(BIN)/python -c "open('$(LIBRARY)', 'w').close()"
+
+$(READY): $(LIBRARY)  # the tools of developers as well
 	$(BIN)/python -m pip install --quiet --editable ".[dev]"
 	$(BIN)/python -c "open('$(READY)', 'w').close()"
 

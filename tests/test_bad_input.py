@@ -356,8 +356,8 @@ def spoiled(value: float) -> Array:
 
 
 DATA: dict[str, tuple[Any, str]] = {
-    "nan": (spoiled(NAN), "contains NaN"),
-    "infinity": (spoiled(INF), "contains infinity"),
+    "nan": (spoiled(NAN), "row 3, column 2 of the data is nan"),
+    "infinity": (spoiled(INF), "row 3, column 2 of the data is inf"),
     "no rows": (X[:0], "0 sample"),
     "no columns": (X[:, :0], "0 feature"),
     "flat": (X[0], "Expected 2D array, got 1D"),
@@ -501,7 +501,14 @@ ODD: dict[str, tuple[Array, int]] = {
 }
 
 
+@pytest.mark.parametrize(("n", "d", "k", "words"), [(3, 4, 5, "for 3 rows"), (50, 2, 21, "for 2 features")])
+def test_more_components_than_make_sense_are_warned_of(n: int, d: int, k: int, words: str) -> None:
+    with pytest.warns(UserWarning, match=f"n_components={k} {words}: .* Use"):
+        make("dictionary-learning", n_components=k).fit(rows(n, d))
+
+
 @codes_may_stop_short
+@pytest.mark.filterwarnings("ignore:n_components=:UserWarning")
 @pytest.mark.parametrize("case", ODD)
 @every_solver
 @every_estimator

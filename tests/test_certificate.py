@@ -271,3 +271,13 @@ def test_the_default_tolerance_leaves_little_to_gain(name: str) -> None:
 def test_robust_pca_stops_where_it_says() -> None:
     model = RobustPCA(2, random_state=0).fit(X)
     assert model.stop_reason_.startswith("stationary") and model.relative_stationarity_ <= model.tol
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@every_estimator
+@pytest.mark.parametrize("scale", [1e-60, 1e60])
+def test_codes_that_left_the_range_of_numbers_certify_nothing(name: str, scale: float) -> None:
+    model = make(name, max_iter=2, tol=1e-6).fit(scale * X)
+    if model.stop_reason_.startswith("stationary"):
+        problem = Problem(model.formulation_, as_source(scale * X))
+        assert math.isfinite(problem.stats(model.components_, Coder(tol=1e-8)).code_error)

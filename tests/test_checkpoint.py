@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import json
 import os
 import shutil
@@ -22,6 +23,8 @@ import vrmf
 from lives import SOLVERS, data, is_killed, model, open_nursery
 from shells import NAMES, codes_may_stop_short, corrupted, make
 from tables import AsymmetricL1, generator
+from test_storage import nodes
+from vrmf import checkpoint
 from vrmf.archive import Reader
 from vrmf.atomic import remove_leftovers, replacing
 from vrmf.checkpoint import declared_types, types_in, verify
@@ -441,7 +444,7 @@ def test_every_flipped_byte_is_noticed(kept: Path, tmp_path: Path) -> None:
         damaged = bytearray(whole)
         damaged[place] ^= 1 << int(rng.integers(8))
         path.write_bytes(damaged)
-        with pytest.raises(ValueError, match=r"is damaged|Upgrade vrmf"):
+        with pytest.raises(ValueError, match=r"is damaged|Upgrade vrmf|version of vrmf that wrote it"):
             verify(path)
     with pytest.raises(ValueError, match=r"is damaged: its checksum .* remove the file to start anew"):
         model("vr", checkpoint=path).fit(X)
@@ -489,6 +492,37 @@ def test_a_state_of_another_version_is_refused(
     monkeypatch.setattr(VR, "init", lambda self, problem, D, seed: VRState())
     with pytest.raises(ValueError, match=r"does not fit vrmf .* Go on with the version that wrote it"):
         model("vr", checkpoint=tmp_path / "c").fit(X)
+
+
+def resealed(path: Path, manifest: Any, members: dict[str, bytes]) -> None:
+    """Write a checkpoint whose checksum is right, whatever it holds."""
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as file:
+        for name, content in (members | {"manifest.json": json.dumps(manifest).encode()}).items():
+            file.writestr(name, content)
+    content = archive.getvalue()
+    digest = checkpoint._digest()
+    digest.update(content)
+    path.write_bytes(checkpoint._header(digest.hexdigest()) + content)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_whatever_is_changed_in_a_sealed_file_it_goes_on_or_is_refused(kept: Path, tmp_path: Path) -> None:
+    path, rng = tmp_path / "c", generator("resealed")
+    with zipfile.ZipFile(kept) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    others: list[Any] = [None, True, -1, 10**30, "word", [], {}, {"$": "float", "value": "nan"}]
+    for _ in range(150):
+        manifest = json.loads(members["manifest.json"])
+        every = nodes({name: manifest[name] for name in manifest if name != "fingerprint"})
+        node = every[rng.integers(1, len(every))]
+        key = rng.choice(list(node)) if isinstance(node, dict) else int(rng.integers(len(node)))
+        node[key] = others[rng.integers(len(others))]
+        resealed(path, manifest, members)
+        try:
+            model("vr", max_iter=2, checkpoint=path).fit(X)
+        except ValueError as error:
+            assert str(error).startswith(str(path)), repr(error)
 
 
 def test_bad_places_are_found_before_the_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,8 +14,7 @@ from distributed import LocalCluster
 import vrmf
 from inputs import KINDS, PATHS
 from shells import rows
-from vrmf import cli
-from vrmf.cli import main
+from vrmf.cli import fitting, main
 from vrmf.coding import Coder
 from vrmf.estimators import inference
 from vrmf.solvers import SOLVERS, VR
@@ -119,7 +118,7 @@ def test_unfinished_codes_of_a_transformation_are_told(
     words = ("transform", tmp_path / "model.vrmf", data, "-o", tmp_path / "codes.npy", "--chunk-rows", 25)
     assert "Warning" not in run(*words).stderr
     monkeypatch.setattr(inference, "EXACT", Coder(tol=1e-8, max_iter=1, method="gradient"))
-    result = run(*words)
+    result = run(*words, "--force")
     assert result.exit_code == 0 and (tmp_path / "codes.npy").exists()
     assert re.search(r"Warning: \d+ of 80 codes stopped at a relative error of up to", result.stderr)
 
@@ -131,7 +130,7 @@ WRONG = {
     "no value": (["rows.npy", "--set", "alpha"], "`--set` is 'alpha'. Use NAME=VALUE"),
     "wrong value": (["rows.npy", "--set", "alpha=-1"], "`alpha` is -1. Use"),
     "a word": (["rows.npy", "--set", "init=nowhere"], "nowhere"),
-    "no folder": (["rows.npy", "-o", "nowhere/model.vrmf"], "nowhere does not exist. Use"),
+    "no folder": (["rows.npy", "-o", "nowhere/model.vrmf"], "there is no folder"),
     "negative rows": (["negative.npy"], "row 2 is -1. Use"),
     "no scheduler": (["rows.npy", "--scheduler", "tcp://127.0.0.1:9"], "No scheduler of Dask answers at"),
     "no address": (["rows.npy", "--scheduler", "what://ever"], "No scheduler of Dask answers at"),
@@ -141,7 +140,7 @@ WRONG = {
 @pytest.mark.parametrize("case", WRONG)
 def test_errors_of_a_fit_are_told_plainly(case: str, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(data.parent)
-    monkeypatch.setattr(cli, "PATIENCE", 0.5)
+    monkeypatch.setattr(fitting, "PATIENCE", 0.5)
     Path("rows.csv").write_text("1,2")
     np.save("negative.npy", np.array([[1.0], [1.0], [-1.0]]))
     words, message = WRONG[case]
@@ -156,7 +155,10 @@ def test_errors_of_a_transformation_leave_no_file(data: Path, tmp_path: Path) ->
     bad[70, 0] = np.nan
     np.save(tmp_path / "bad.npy", bad)
     np.save(tmp_path / "wide.npy", rows(80, d=9))
-    for name, message in {"bad": "Row 70 of the data", "wide": "X has 9 features, but NMF is"}.items():
+    for name, message in {
+        "bad": "row 70, column 0 of the data",
+        "wide": "X has 9 features, but NMF is",
+    }.items():
         result = run(
             *("transform", tmp_path / "model.vrmf", tmp_path / f"{name}.npy", "-o", tmp_path / "codes.npy")
         )
@@ -181,7 +183,7 @@ def test_a_lazy_array_has_the_rows_and_chunks_of_the_file(kind: str, tmp_path: P
 
 
 def test_a_fit_on_a_cluster(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cli, "PATIENCE", 2)
+    monkeypatch.setattr(fitting, "PATIENCE", 2)
     words = ["--model", "nmf", "-k", 3, "--max-iter", 2, "--tol", 0, "--chunk-rows", 30, "--jobs", 1]
     words += ["-o", tmp_path / "model.vrmf"]
     options = {"processes": False, "dashboard_address": None, "host": "127.0.0.1", "protocol": "tcp://"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 import zipfile
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -189,3 +190,132 @@ def test_groups_of_unequal_length_in_an_array_come_back(tmp_path: Path) -> None:
     vrmf.save(vrmf.GroupDictionaryLearning(3, groups=groups), tmp_path / "m")
     same: Any = vrmf.load(tmp_path / "m")
     assert same.groups == [[0, 1], [2]]
+
+
+# Files that somebody has changed --------------------------------------------------------------------
+
+
+def test_whatever_is_changed_in_a_file_it_is_read_or_refused_in_one_way(tmp_path: Path) -> None:
+    path, place = tmp_path / "whole", tmp_path / "changed"
+    vrmf.save(fitted("smooth-dictionary-learning"), path)
+    whole, rng = path.read_bytes(), np.random.default_rng(0)
+    for _ in range(400):
+        data = bytearray(whole)
+        for _ in range(rng.integers(1, 4)):
+            data[rng.integers(len(data))] = rng.integers(256)
+        place.write_bytes(data[: rng.integers(len(data))] if rng.random() < 0.1 else data)
+        try:
+            vrmf.load(place)
+        except ValueError as error:
+            assert str(error).startswith(str(place))
+
+
+def nodes(value: Any) -> list[Any]:
+    """Return all containers in a value of JSON."""
+    inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else []
+    return [value] * bool(inside) + [node for part in inside for node in nodes(part)]
+
+
+def test_whatever_is_changed_in_a_manifest_it_is_read_or_refused_in_one_way(tmp_path: Path) -> None:
+    path, rng = tmp_path / "m", np.random.default_rng(0)
+    vrmf.save(fitted("group-dictionary-learning"), path)
+    with zipfile.ZipFile(path) as archive:
+        text = archive.read("manifest.json")
+    array = {"$": "array", "member": "manifest.json"}
+    others: list[Any] = [None, True, -1, 10**30, 1e300, "word", [], {}, array]
+    for _ in range(300):
+        manifest = json.loads(text)
+        every = nodes(manifest)
+        node = every[rng.integers(len(every))]
+        key = rng.choice(list(node)) if isinstance(node, dict) else int(rng.integers(len(node)))
+        node[key] = others[rng.integers(len(others))]
+        rewritten(path, **manifest)
+        try:
+            vrmf.load(path)
+        except ValueError as error:
+            assert str(error).startswith(str(path))
+
+
+def test_a_member_that_is_named_often_is_read_once(tmp_path: Path) -> None:
+    path = tmp_path / "m"
+    vrmf.save(vrmf.NMF(2, init=np.ones((2, 50_000))), path)
+    with zipfile.ZipFile(path) as archive:
+        manifest = json.loads(archive.read("manifest.json"))
+    array = manifest["params"]["items"]["init"]
+    manifest["params"]["items"]["init"] = {"$": "list", "items": [array] * 1000}
+    rewritten(path, **manifest)
+    with pytest.raises(ValueError, match="Its arrays are larger than the file"):
+        vrmf.load(path)
+
+
+def _chain(length: int) -> Any:
+    whole = {"$": "tuple", "items": list(range(length))}
+    return {"$": "tuple", "items": [whole, {"$": "tuple", "items": [length + 1]}]}
+
+
+def _many(count: int) -> Any:
+    return {"$": "tuple", "items": [{"$": "value", "type": "Simplex", "fields": {}}] * count}
+
+
+def test_numbers_in_a_manifest_allocate_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "m"
+    term = {"$": "value", "type": "GroupL2"}
+    groups = {"$": "tuple", "items": [{"$": "tuple", "items": [0]}, {"$": "tuple", "items": [10**12]}]}
+    for node, words in (
+        (term | {"fields": {"groups": groups, "weights": None}}, "leaves out the column 1"),
+        ({"$": "scalar", "dtype": "V1000000000", "value": 0}, "a value is of type"),
+        (term | {"fields": {"groups": _chain(50_000), "weights": None}}, "leaves out the column 50000"),
+        ({"$": "value", "type": "Sum", "fields": {"terms": _many(12), "iterative": True}}, "at most 6"),
+        ({"$": "scalar", "dtype": "O", "value": 0}, "a value is of type"),
+    ):
+        vrmf.save(vrmf.NMF(2), path)
+        params = {"$": "dict", "items": {"init": node}}
+        rewritten(path, params=params)
+        with pytest.raises(ValueError, match=words):
+            vrmf.load(path)
+
+
+@pytest.mark.parametrize("name", ["fit", "__class__", "_nonnegative", "transform", "n_components"])
+def test_a_file_sets_fitted_attributes_only(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "m"
+    vrmf.save(vrmf.NMF(2), path)
+    rewritten(path, attributes={"$": "dict", "items": {name: 1}})
+    with pytest.raises(ValueError, match=f"has no attribute '{name}'"):
+        vrmf.load(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("n_features_in_", 7),
+        ("n_features_in_", None),
+        ("components_", 1.0),
+        ("mean_", {"$": "list", "items": []}),
+    ],
+)
+def test_shapes_in_a_file_agree(name: str, value: Any, tmp_path: Path) -> None:
+    path = tmp_path / "m"
+    vrmf.save(fitted("nmf"), path)
+    with zipfile.ZipFile(path) as archive:
+        attributes = json.loads(archive.read("manifest.json"))["attributes"]
+    attributes["items"][name] = value
+    rewritten(path, attributes=attributes)
+    with pytest.raises(ValueError, match="does not fit its features"):
+        vrmf.load(path)
+
+
+def test_a_model_comes_back_where_its_cache_folder_is_not(tmp_path: Path) -> None:
+    (tmp_path / "cache").mkdir()
+    solver = VR(cache_folder=tmp_path / "cache")
+    vrmf.save(vrmf.NMF(2, solver=VR(cache_folder=str(tmp_path / "cache"))), tmp_path / "m")
+    (tmp_path / "cache").rmdir()
+    assert vrmf.load(tmp_path / "m").solver.cache_folder == str(solver.cache_folder)
+    with pytest.raises(ValueError, match=r"`cache_folder` is .* Use a folder that exists"):
+        vrmf.load(tmp_path / "m").fit(X)
+
+
+@pytest.mark.parametrize("alpha", [np.longdouble(0.5), Fraction(1, 2), np.float32(0.5)])
+def test_numbers_of_any_type_come_back(alpha: Any, tmp_path: Path) -> None:
+    vrmf.save(vrmf.NMF(2, alpha=alpha), tmp_path / "m")
+    assert vrmf.load(tmp_path / "m").get_params()["alpha"] == 0.5
+    vrmf.NMF(2, alpha=alpha, max_iter=1, tol=0, checkpoint=tmp_path / "c").fit(X)

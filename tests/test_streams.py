@@ -221,20 +221,20 @@ def spoiled(value: float, width: int = 6) -> Array:
 #: What is given to NMF, and a part of what it says.
 REFUSED: dict[str, tuple[Callable[[Path], Any], str]] = {
     "nan": (lambda folder: spoiled(np.nan), "NaN"),
-    "infinite": (lambda folder: spoiled(np.inf), "infinity"),
+    "infinite": (lambda folder: spoiled(np.inf), "of the data is inf"),
     "negative": (lambda folder: spoiled(-1.0), "Negative values"),
     "too wide": (lambda folder: spoiled(1.0, width=7), "7 features"),
     "too large": (lambda folder: spoiled(1e160), "The data are of size"),
     "no rows": (lambda folder: X[:0], "0 sample"),
     "flat": (lambda folder: X[0], "Expected 2D"),
     "words": (lambda folder: np.array([["a"] * 6]), "could not convert|Unable to convert"),
-    "nan in a file": (lambda folder: npy(spoiled(np.nan), folder), "Row 13 of the data has NaN"),
+    "nan in a file": (lambda folder: npy(spoiled(np.nan), folder), "row 13, column 2 of the data is nan"),
     "negative in a file": (lambda folder: npy(spoiled(-1.0), folder), "Negative values"),
     "too large in a file": (lambda folder: npy(spoiled(1e160), folder), "The data are of size"),
     "too wide in a file": (lambda folder: npy(spoiled(1.0, width=7), folder), "7 features"),
     "nan in a sparse matrix": (lambda folder: scipy.sparse.csr_array(spoiled(np.nan)), "NaN"),
     "too large, sparse": (lambda folder: scipy.sparse.csr_array(spoiled(1e160)), "The data are of size"),
-    "nan, lazy": (lambda folder: dask.array.from_array(spoiled(np.nan), chunks=7), "Row 13 of the data"),
+    "nan, lazy": (lambda folder: dask.array.from_array(spoiled(np.nan), chunks=7), "row 13, column 2"),
 }
 every_refusal = pytest.mark.parametrize("case", REFUSED)
 #: How a model comes to the batch that it refuses.

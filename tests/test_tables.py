@@ -230,7 +230,7 @@ def test_a_row_that_is_not_finite_is_named(kind: str, bad: list[float], tmp_path
     damaged[37, : len(bad)] = bad
     source = as_source(KINDS[kind].make(damaged, tmp_path), n_jobs=1, check=RowCheck("NMF"))
     for rows in (None, np.arange(30, 40)):
-        with pytest.raises(ValueError, match=r"Row 37 of the data has NaN or infinite entries\. Use"):
+        with pytest.raises(ValueError, match=r"row 37, column \d.* of the data is -?(nan|inf).* leave out"):
             source.reduce(len, rows)
 
 
@@ -255,7 +255,7 @@ def test_missing_entries_are_not_finite() -> None:
     frame = pandas.DataFrame({"a": pandas.array([1, None, 3], dtype="Int64"), "b": [1.0, 2.0, 3.0]})
     table = pyarrow.table({"a": [1, None, 3], "b": [1.0, 2.0, 3.0]})
     for data in (frame, table):
-        with pytest.raises(ValueError, match=r"Row 1 of the data has NaN"):
+        with pytest.raises(ValueError, match=r"row 1, column \d.* of the data is nan"):
             as_source(data, check=RowCheck("NMF")).reduce(len)
 
 
@@ -270,7 +270,7 @@ NOT_NUMBERS = {
     "arrow words": (pyarrow.table({"a": [1], "b": ["x"]}), r"column 'b' is of type string\. Use columns"),
     "arrow dates": (
         pyarrow.table({"a": pyarrow.array([1], pyarrow.timestamp("s"))}),
-        r"column 'a' is of type datetime64.*\. Use columns",
+        r"column 'a' is of type timestamp.*\. Use columns",
     ),
     "arrow lists": (pyarrow.table({"a": [[1, 2]]}), r"column 'a' is of type list.*\. Use columns"),
     "xarray of one dimension": (xarray.DataArray(np.ones(3)), r"shape \(3,\)\. Use rows and features"),
@@ -355,7 +355,7 @@ def test_one_of_several_data_sets_must_be_named(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"2 data sets .*\(group/rows, other\)\. Name one.*rows\.h5::NAME"):
         as_source(path)
     np.testing.assert_array_equal(as_table(f"{path}::other").read(0, 2), 2 * X[:2])
-    with pytest.raises(ValueError, match=r"rows\.h5 cannot be read: .*nothing"):
+    with pytest.raises(ValueError, match=r"rows\.h5 has no data set 'nothing'"):
         as_source(f"{path}::nothing")
 
 

@@ -870,9 +870,9 @@ def test_a_box_at_infinity_is_refused(end: float) -> None:
 @pytest.mark.parametrize(
     "groups, message",
     [
-        ([[0, 1], [3]], r"`groups` leaves out the columns \[2\]. Put each in a group."),
-        ([[1, 2]], r"`groups` leaves out the columns \[0\]"),
-        ([], r"`groups` leaves out the columns \[0\]"),
+        ([[0, 1], [3]], r"`groups` leaves out the column 2. Put each in a group."),
+        ([[1, 2]], r"`groups` leaves out the column 0"),
+        ([], r"`groups` leaves out the column 0"),
         ([[0], []], r"`groups\[1\]` is \(\). Use at least one column index, each ≥ 0 and once."),
         ([[0, 1, 0]], r"`groups\[0\]` is \(0, 1, 0\)"),
         ([[0], [1, -1]], r"`groups\[1\]` is \(1, -1\)"),
@@ -891,8 +891,8 @@ def test_groups_of_fractions_are_refused() -> None:
 @pytest.mark.parametrize(
     "weights, message",
     [
-        ([1.0], "`weights` has 1 entries for 2 groups. Use one for each."),
-        ([1.0] * 3, "`weights` has 3 entries for 2 groups"),
+        ([1.0], r"`weights` has shape \(1,\) for 2 groups. Use one for each."),
+        ([1.0] * 3, r"`weights` has shape \(3,\) for 2 groups"),
         ([1.0, -1.0], "`weights` is -1.0. Use a finite number of at least 0."),
         ([1.0, float("nan")], "`weights` is nan"),
     ],

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 from shells import codes_may_stop_short, corrupted, every_estimator, every_solver, make, rows
 from vrmf import clock as clocks
-from vrmf import compiled, loop
+from vrmf import compiled, contest, loop
 from vrmf.clock import Clock, OutOfTime
 from vrmf.formulations import Formulation
 from vrmf.problem import Problem
@@ -108,6 +109,20 @@ def test_iterates_end_when_time_is_over(hands: Hands) -> None:
     walk = list(make("nmf", max_time=7.5, max_iter=10_000).iterate(X))
     assert hands.now <= 7.5 + BLOCK_SECONDS
     assert [it.step for it in walk] == list(range(len(walk))), "no iterate comes twice"
+
+
+def test_the_choice_of_a_start_is_on_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    hands, steps = Hands(), contest.minimise_surrogate
+
+    def slowly(*args: Any) -> Any:
+        hands.now += 1.0
+        return steps(*args)
+
+    monkeypatch.setattr(contest, "minimise_surrogate", slowly)
+    monkeypatch.setattr(clocks, "working_seconds", hands.read)
+    with pytest.warns(ConvergenceWarning, match="stopped before it was stationary"):
+        model = make("nmf", init="auto", max_time=2.0, tol=1e-6).fit(X)
+    assert hands.now <= 3.0 and np.isfinite(model.components_).all()
 
 
 def test_compilation_is_off_the_clock() -> None:

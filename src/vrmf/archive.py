@@ -2,8 +2,8 @@
 
 A :class:`Writer` turns values into JSON and puts their arrays aside, :func:`write_archive` streams
 both into an open file, and a :class:`Reader` turns them back. It builds only types that it is given,
-and runs their checks; members are stored uncompressed, so that a file cannot grow in memory. A file
-from a stranger is therefore safe to open.
+and runs their checks; members are stored uncompressed and read once, so that a file cannot grow in memory.
+A file from a stranger is therefore safe to open.
 
 >>> import io
 >>> from vrmf.terms import L1, NonNegative
@@ -18,10 +18,12 @@ Sum(terms=(L1(weight=0.5), NonNegative()), iterative=False)
 from __future__ import annotations
 
 import dataclasses
+import io
 import json
 import math
 import zipfile
 from collections.abc import Iterable
+from numbers import Real
 from typing import IO, Any
 
 import numpy as np
@@ -54,18 +56,8 @@ VALUES: tuple[type, ...] = (
     WorstRows,
 )
 
-#: What reading a damaged file may raise.
-DAMAGE = (
-    zipfile.BadZipFile,
-    json.JSONDecodeError,
-    UnicodeDecodeError,
-    AttributeError,
-    EOFError,
-    KeyError,
-    OverflowError,
-    RecursionError,
-    TypeError,
-)
+#: Kinds of NumPy's dtypes that arrays and scalars in a file may have: truth values, numbers and words.
+KINDS = "biufUS"
 
 #: Bytes that are read at once into an array.
 CHUNK = 2**22
@@ -91,6 +83,8 @@ class Writer:
             return value
         if isinstance(value, float):
             return value if math.isfinite(value) else {"$": "float", "value": repr(value)}
+        if isinstance(value, Real):  # a fraction
+            return self.encode(name, float(value))
         if isinstance(value, dict):
             return {"$": "dict", "items": {key: self.encode(key, item) for key, item in value.items()}}
         if isinstance(value, list | tuple | range):
@@ -110,7 +104,8 @@ class Writer:
         )
 
     def _scalar(self, name: str, value: Any) -> Any:
-        return self.encode(name, value.item())
+        item = value.item()
+        return self.encode(name, float(value) if isinstance(item, np.floating) else item)  # a long double
 
     def _value(self, name: str, value: Any) -> dict[str, Any]:
         fields = {f.name: self.encode(f.name, getattr(value, f.name)) for f in dataclasses.fields(value)}
@@ -137,6 +132,8 @@ class ExactWriter(Writer):
         self.kinds = by_name(kinds)
 
     def _scalar(self, name: str, value: Any) -> Any:
+        if isinstance(value, np.longdouble):
+            return self.encode(name, float(value))
         return {"$": "scalar", "dtype": value.dtype.str, "value": self.encode(name, value.item())}
 
     def _value(self, name: str, value: Any) -> dict[str, Any]:
@@ -154,6 +151,8 @@ class Reader:
     def __init__(self, archive: zipfile.ZipFile, kinds: Iterable[type]) -> None:
         self.archive = archive
         self.kinds = by_name(kinds)
+        # Members may overlap in a hostile file, or be named often: all arrays are no larger than the file.
+        self._left = _size_of(archive)
 
     def manifest(self) -> Any:
         """Return the JSON text of the archive, parsed."""
@@ -168,7 +167,7 @@ class Reader:
         if kind == "float":
             return float(node["value"])
         if kind == "scalar":
-            return np.dtype(node["dtype"]).type(self.decode(node["value"]))
+            return _checked_type(np.dtype(node["dtype"])).type(self.decode(node["value"]))
         if kind == "dict":
             return {key: self.decode(item) for key, item in node["items"].items()}
         if kind == "list":
@@ -203,12 +202,15 @@ class Reader:
         with self._open(member) as stream:
             np.lib.format.read_magic(stream)
             shape, fortran, dtype = np.lib.format.read_array_header_1_0(stream)
-            if dtype.hasobject:
-                raise TypeError("an array holds objects")
+            if _checked_type(dtype).itemsize == 0:
+                raise TypeError("an array has entries without a size")
             # A header that promises more than is there must raise before anything is allocated.
             there = self.archive.getinfo(member).file_size - stream.tell()
             if math.prod(shape) * dtype.itemsize != there:
                 raise ValueError(f"The array {member} has {there} bytes, which do not make {shape}.")
+            self._left -= there
+            if self._left < 0:
+                raise ValueError("Its arrays are larger than the file.")
             array = np.empty(shape, dtype=dtype, order="F" if fortran else "C")
             entries: Any = array.reshape(-1, order="A")
             data = memoryview(entries.view(np.uint8)) if there else memoryview(b"")
@@ -217,6 +219,18 @@ class Reader:
                 data[begin : begin + len(part)] = part
             stream.read(1)  # at the end of a member its checksum is verified
             return array
+
+
+def _size_of(archive: zipfile.ZipFile) -> int:
+    assert archive.fp is not None
+    return archive.fp.seek(0, io.SEEK_END)
+
+
+def _checked_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return a dtype of truth values, numbers or words, or raise: others could be of any size."""
+    if dtype.kind not in KINDS or dtype.fields is not None:
+        raise TypeError(f"a value is of type {dtype}")
+    return dtype
 
 
 def by_name(kinds: Iterable[type]) -> dict[str, type]:
@@ -235,8 +249,13 @@ def _checked_csr(parts: tuple[Any, ...], shape: tuple[int, ...]) -> Any:
 
 def write_archive(file: Any, manifest: dict[str, Any], arrays: dict[str, Any]) -> None:
     """Write a JSON text and arrays into an open file; arrays are streamed, not copied."""
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+    archive = zipfile.ZipFile(file, "w", zipfile.ZIP_STORED)
+    try:
         archive.writestr(MANIFEST, json.dumps(manifest, allow_nan=False))
         for name, array in arrays.items():
             with archive.open(name, "w", force_zip64=True) as stream:
                 np.lib.format.write_array(stream, array, version=(1, 0), allow_pickle=False)
+        archive.close()
+    except BaseException:
+        archive.fp = None  # so that nothing more is written, whose failure would hide what happened
+        raise

@@ -1,4 +1,4 @@
-"""Files that are replaced whole or not at all, whatever ends the process, and whenever.
+"""Files and folders that are replaced whole or not at all, whatever ends the process, and whenever.
 
 >>> import tempfile
 >>> path = Path(tempfile.mkdtemp()) / "notes"
@@ -14,8 +14,11 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import secrets
+import shutil
+import stat
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,22 +29,82 @@ STALE = 86400.0
 
 
 @contextlib.contextmanager
-def replacing(path: Path) -> Iterator[IO[bytes]]:
+def replacing(path: Path, overwrite: bool = True) -> Iterator[IO[bytes]]:
     """Open a new file that takes the place of ``path`` once it is whole and on the disk, or never.
 
-    Whatever ends the process, and whenever, ``path`` holds the old file or the new one.
+    Whatever ends the process, and whenever, ``path`` holds the old file or the new one. A new file has the
+    permissions of the old one. A link stays one; what it leads to is replaced. Without ``overwrite`` a file
+    that came into being meanwhile stays, and the new one gets another name, which a FileExistsError tells.
     """
     path = Path(os.path.realpath(path))
+    check_kind("path", path)
     partial = _partial(path)
     try:
         with open(partial, "xb") as file:
+            if path.exists() and hasattr(os, "fchmod"):
+                os.fchmod(file.fileno(), stat.S_IMODE(path.stat().st_mode))
             yield file
             file.flush()
             os.fsync(file.fileno())
-        os.replace(partial, path)
+        if overwrite:
+            os.replace(partial, path)
+        else:
+            _put_beside_others(partial, path)
         _sync_folder(path.parent)
     finally:
         partial.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def replacing_folder(path: Path, overwrite: bool = True) -> Iterator[Path]:
+    """Give a new folder that takes the place of ``path`` once it is whole, or never.
+
+    An old folder is moved out of the way first: if the process is killed just then, it is beside ``path``,
+    under a name that begins with a dot. ``overwrite`` is as for files.
+    """
+    path = Path(os.path.realpath(path))
+    partial, old = _partial(path), _partial(path).with_suffix(".old")
+    partial.mkdir()
+    try:
+        yield partial
+        if path.exists() and not overwrite:
+            _put_beside_others(partial, path)
+        if path.exists():
+            partial.chmod(stat.S_IMODE(path.stat().st_mode))
+            path.rename(old)
+        partial.rename(path)
+        _sync_folder(path.parent)
+    finally:
+        if old.exists() and not path.exists():
+            old.rename(path)
+        shutil.rmtree(partial, ignore_errors=True)
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def _put_beside_others(partial: Path, path: Path) -> None:
+    """Give a new file its name, or another one if somebody has taken that, and say so."""
+    if not os.path.lexists(path):
+        try:
+            os.link(partial, path)  # which never replaces anything
+            partial.unlink()
+            return
+        except FileExistsError:
+            pass
+        except OSError:  # a file system without links
+            os.replace(partial, path)
+            return
+    names = (path.with_name(f"{path.stem}-{number}{path.suffix}") for number in itertools.count(2))
+    other = next(name for name in names if not os.path.lexists(name))
+    os.replace(partial, other)
+    raise FileExistsError(
+        f"{path} came into being meanwhile, and was left alone. The result is in {other}."
+    )
+
+
+def check_kind(name: str, path: Path) -> None:
+    """Raise if there is something at ``path`` that is not a plain file; ``name`` is of the parameter."""
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise ValueError(f"`{name}` is {path}, which is a folder or a device. Use the path of a file.")
 
 
 def check_place(name: str, path: Path) -> None:
@@ -51,8 +114,7 @@ def check_place(name: str, path: Path) -> None:
         raise ValueError(
             f"`{name}` is {path}, but there is no folder {path.parent}. Create it, or use another path."
         )
-    if os.path.exists(path) and not os.path.isfile(path):
-        raise ValueError(f"`{name}` is {path}, which is a folder or a device. Use the path of a file.")
+    check_kind(name, path)
     partial = _partial(path)
     try:
         partial.touch(exist_ok=False)

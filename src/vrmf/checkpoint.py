@@ -13,6 +13,7 @@ import dataclasses
 import hashlib
 import re
 import time
+import types
 import typing
 import zipfile
 from collections.abc import Callable, Iterator
@@ -23,7 +24,7 @@ from typing import IO, Any
 import numpy as np
 
 from vrmf._version import __version__
-from vrmf.archive import DAMAGE, VALUES, ExactWriter, Reader, UnknownType, write_archive
+from vrmf.archive import VALUES, ExactWriter, Reader, write_archive
 from vrmf.atomic import replacing
 from vrmf.fingerprint import differences
 from vrmf.formulations import Formulation
@@ -31,7 +32,7 @@ from vrmf.loop import COLUMNS, History, Iterate, Mark, Moment, Watch
 from vrmf.problem import Problem
 from vrmf.solvers.base import AbstractSolver, State
 from vrmf.sources import AbstractSource
-from vrmf.terms.base import Array
+from vrmf.terms.base import AbstractTerm, Array
 
 FORMAT = "vrmf-checkpoint"
 VERSION = 2
@@ -88,23 +89,32 @@ class Checkpoint:
         with self._reader() as reader:
             manifest = reader.manifest()
             differing = differences(manifest["fingerprint"], self.fingerprint)
-            if differing:
-                raise ValueError(
-                    f"{self.path} is the checkpoint of another fit: {'; '.join(differing)}. Use another "
-                    "path, or remove the file to start anew."
-                )
+        if differing:
+            raise ValueError(
+                f"{self.path} is the checkpoint of another fit: {'; '.join(differing)}. Use another "
+                "path, or remove the file to start anew."
+            )
+        with self._reader() as reader:
             start = Start(**reader.decode(manifest["start"]))
-            columns = {name: column.tolist() for name, column in reader.decode(manifest["history"]).items()}
-            last, best = (reader.decode(manifest[name]) for name in ("last", "best"))
-            best = last if best is None else best
-            history = History(**columns, last=last, best=best, doubt=manifest["doubt"])
+            check_declared(start)
+            if start.D.shape != (len(start.D), source.n_features) or start.D.dtype != source.dtype:
+                raise TypeError(f"its dictionary is of shape {start.D.shape} and type {start.D.dtype}")
+            history = _history_in(reader, manifest)
+            seconds, epoch = float(manifest["seconds"]), int(manifest["epoch"])
         first = solver.init(Problem(start.formulation, source), start.D, start.seed)
 
         def state() -> State:
             with self._reader(*declared_types(type(first))) as reader:
-                return reader.decode(manifest["state"])
+                found: State = reader.decode(manifest["state"])
+                check_declared(found)
+                same = found.D.shape == first.D.shape and found.D.dtype == first.D.dtype
+                if type(found) is not type(first) or not same:
+                    raise TypeError(
+                        f"its state is a {type(found).__name__}, with D of shape {found.D.shape}"
+                    )
+                return found
 
-        return Saved(start, Moment(state, manifest["seconds"], history), manifest["epoch"])
+        return Saved(start, Moment(state, seconds, history), epoch)
 
     @contextlib.contextmanager
     def keeping(self, start: Start, saved: Saved | None) -> Iterator[Watch]:
@@ -154,11 +164,27 @@ class Checkpoint:
         try:
             with zipfile.ZipFile(self.path) as archive:
                 yield Reader(archive, (*VALUES, *self.kinds, *kinds))
-        except (*DAMAGE, UnknownType) as error:
+        except Exception as error:  # which it is depends on what is different
             raise ValueError(
                 f"{self.path} does not fit vrmf {__version__} ({error!r}). Go on with the version that "
                 "wrote it, or remove the file to start anew."
             ) from error
+
+
+def _history_in(reader: Reader, manifest: Any) -> History:
+    """Return the history in a file, whose columns are numbers of the same length."""
+    found = reader.decode(manifest["history"])
+    columns = {name: np.asarray(found[name]) for name in COLUMNS}
+    lengths = {column.shape for column in columns.values()}
+    if len(lengths) != 1 or not all(column.ndim == 1 and len(column) for column in columns.values()):
+        raise TypeError("its history has columns of different lengths")
+    if not all(column.dtype.kind in "fi" for column in columns.values()):
+        raise TypeError("its history does not hold numbers")
+    last, best = (reader.decode(manifest[name]) for name in ("last", "best"))
+    values = {name: column.tolist() for name, column in columns.items()}
+    history = History(**values, last=last, best=last if best is None else best, doubt=manifest["doubt"])
+    check_declared(history)
+    return history
 
 
 _START_FIELDS = dataclasses.fields(Start)
@@ -206,6 +232,11 @@ def verify(path: Path) -> None:
                 f"{path} has version {version} of the format. Upgrade vrmf; this one reads up to "
                 f"version {VERSION}."
             )
+        if version < VERSION:
+            raise ValueError(
+                f"{path} has version {version} of the format, which this vrmf no longer goes on from. Use "
+                "the version of vrmf that wrote it, or remove the file to start anew."
+            )
         digest = _digest()
         while chunk := file.read(_CHUNK):
             digest.update(chunk)
@@ -230,6 +261,35 @@ def declared_types(kind: type) -> set[type]:
                 waiting.extend(typing.get_type_hints(hint).values())
         waiting.extend(typing.get_args(hint))
     return found
+
+
+def check_declared(value: Any) -> None:
+    """Raise if a field of a dataclass, or of one inside of it, is not of its declared type.
+
+    >>> from vrmf.solvers.smm import SMMState
+    >>> check_declared(SMMState(D=np.eye(2), seed="word"))
+    Traceback (most recent call last):
+    TypeError: `seed` of SMMState is 'word'
+    """
+    for name, hint in typing.get_type_hints(type(value)).items():
+        part = getattr(value, name)
+        if not _is_of(part, hint):
+            raise TypeError(f"`{name}` of {type(value).__name__} is {part!r}")
+        if dataclasses.is_dataclass(part) and not isinstance(part, AbstractTerm):
+            check_declared(part)
+
+
+def _is_of(value: Any, hint: Any) -> bool:
+    """Whether a value is of a type, as far as files need to know; of containers only the kind counts."""
+    origin = typing.get_origin(hint)
+    if hint is Any or origin is typing.ClassVar:
+        return True
+    if origin in (typing.Union, types.UnionType):
+        return any(_is_of(value, each) for each in typing.get_args(hint))
+    if hint in (float, int):
+        kinds = (int, np.integer) if hint is int else (int, float, np.integer, np.floating)
+        return isinstance(value, kinds) and not isinstance(value, bool)
+    return isinstance(value, origin or hint)
 
 
 def types_in(value: Any) -> set[type]:

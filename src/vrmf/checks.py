@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from numbers import Integral, Real
 from typing import Any
@@ -13,9 +14,17 @@ def real_number(name: str, value: Any, *, low: float = -math.inf, strict: bool =
     """Return ``value`` as a float if it is a finite real number at or above ``low``, or above if strict."""
     need = f"a finite number {'above' if strict else 'of at least'} {low:g}"
     is_number = isinstance(value, Real) and not isinstance(value, bool)
-    if not is_number or not math.isfinite(value) or value < low or (strict and value == low):
+    if not is_number or not _is_finite(value) or value < low or (strict and value == low):
         raise ValueError(f"`{name}` is {value!r}. Use {need}.")
     return float(value)
+
+
+def _is_finite(value: Any) -> bool:
+    """Whether a number is finite, also as a float."""
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False
 
 
 def whole_number(name: str, value: Any, *, low: int) -> int:
@@ -25,9 +34,29 @@ def whole_number(name: str, value: Any, *, low: int) -> int:
     return int(value)
 
 
+def flag(name: str, value: Any) -> bool:
+    """Return ``value`` if it is True or False; words and numbers are not."""
+    if not isinstance(value, bool | np.bool_):
+        raise ValueError(f"`{name}` is {value!r}. Use True or False.")
+    return bool(value)
+
+
+def check_flags(value: Any) -> None:
+    """Raise if a field of a dataclass that is declared as a bool has another value.
+
+    >>> from vrmf.solvers import Batch
+    >>> Batch(momentum="no")
+    Traceback (most recent call last):
+    ValueError: `momentum` is 'no'. Use True or False.
+    """
+    for field in dataclasses.fields(value):
+        if field.type in ("bool", bool):
+            flag(field.name, getattr(value, field.name))
+
+
 def one_of(name: str, value: Any, choices: tuple[str, ...]) -> str:
     """Return ``value`` if it is one of the words in ``choices``."""
-    if value not in choices:
+    if not isinstance(value, str) or value not in choices:
         raise ValueError(f"`{name}` is {value!r}. Use one of {', '.join(map(repr, choices))}.")
     return str(value)
 

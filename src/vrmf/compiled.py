@@ -1,7 +1,11 @@
-"""How kernels are compiled: when first called, for the given precision, and kept on disk for next time."""
+"""How kernels are compiled: when first called, for the given precision, and kept on disk for next time.
+
+Where nothing can be kept on disk they are compiled anew in each process, which is told once.
+"""
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import time
@@ -14,13 +18,15 @@ from numba.core import event
 #: Sums may be reordered, so that they run on vector units; infinities and NaN keep their meaning.
 FAST_MATH = {"reassoc", "contract", "nsz", "arcp"}
 
+#: What is said of it.
+ONCE = "This takes some seconds once; the result is kept on disk."
+ALWAYS = (
+    "This takes some seconds in each process, since neither its own folder nor your home can be written. "
+    "Set the environment variable NUMBA_CACHE_DIR to a folder that can."
+)
+
 #: Seconds of compilation after which the user is told.
 PATIENCE = 1.0
-
-
-def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the kernel compiled: free of the interpreter's lock, and cached on disk."""
-    return njit(cache=True, nogil=True, fastmath=FAST_MATH, error_model="numpy")(function)
 
 
 class _CompilationNotice(event.Listener):
@@ -31,12 +37,17 @@ class _CompilationNotice(event.Listener):
     """
 
     def __init__(self) -> None:
+        self.is_kept = True  #: whether kernels are kept on disk
+        self._told = False
+        self._seconds = 0.0  # of compilations that ended
+        self.forget_threads()
+
+    def forget_threads(self) -> None:
+        """Begin anew in a process that was forked: no other thread is there to release a lock."""
         self._lock = threading.Lock()
         self._local = threading.local()  # compilations nest, and threads have their own
-        self._told = False
         self._running = 0  # compilations under way, of all threads
         self._began = 0.0  # when there was none before
-        self._seconds = 0.0  # of those that ended
 
     def on_start(self, event: Any) -> None:
         if not self._is_ours(event):
@@ -46,7 +57,7 @@ class _CompilationNotice(event.Listener):
             self._began = self._began if self._running else time.perf_counter()
             self._running += 1
         if self._local.depth == 1 and not self._told:
-            self._local.timer = threading.Timer(PATIENCE, self._tell)
+            self._local.timer = threading.Timer(PATIENCE if self.is_kept else 0.0, self._tell)
             self._local.timer.daemon = True
             self._local.timer.start()
 
@@ -76,14 +87,24 @@ class _CompilationNotice(event.Listener):
         with self._lock:
             first, self._told = not self._told, True
         if first:
-            print(
-                "vrmf is compiling its kernels. This takes some seconds once; the result is kept on disk.",
-                file=sys.stderr,
-            )
+            print(f"vrmf is compiling its kernels. {ONCE if self.is_kept else ALWAYS}", file=sys.stderr)
 
 
 _notice = _CompilationNotice()
 event.register("numba:compile", _notice)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_notice.forget_threads)
+
+
+def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the kernel compiled: free of the interpreter's lock, and cached on disk where that can be."""
+    options: dict[str, Any] = {"nogil": True, "fastmath": FAST_MATH, "error_model": "numpy"}
+    try:
+        kernel: Callable[..., Any] = njit(cache=True, **options)(function)
+    except RuntimeError:  # Numba finds no folder that can be written
+        _notice.is_kept = False
+        kernel = njit(**options)(function)
+    return kernel
 
 
 def working_seconds() -> float:

@@ -12,12 +12,14 @@ Which local minimum a start leads to cannot be told from the start, but a few st
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from vrmf.clock import OutOfTime
 from vrmf.coding import Atoms, Coder
+from vrmf.coding.forms import GroupForm, form_of
 from vrmf.formulations import Formulation
 from vrmf.surrogate import minimise_surrogate
 from vrmf.terms.base import Array
@@ -76,11 +78,31 @@ def rows_for_contest(n_rows: int, n_components: int, n_features: int) -> int:
     return rows if enough else 0
 
 
+def has_dear_codes(formulation: Formulation) -> bool:
+    """Whether codes cost far more than products of rows and atoms: those of groups that overlap."""
+    form = form_of(formulation.code)
+    return isinstance(form, GroupForm) and not form.term.disjoint
+
+
 def best_start(formulation: Formulation, X: Array, starts: Sequence[Array]) -> Array:
     """Return the dictionary to which the best of some starts leads on the rows of a sample."""
-    field = [Contestant(D).after(formulation, X, FIRST_STEPS) for D in starts]
+    field = _after_steps(map(Contestant, starts), formulation, X, FIRST_STEPS)
     field = sorted(field, key=_objective)[: -(-len(field) // 2)]
-    return min((one.after(formulation, X, MORE_STEPS) for one in field), key=_objective).D
+    field = _after_steps(field, formulation, X, MORE_STEPS)
+    return min(field, key=_objective).D
+
+
+def _after_steps(
+    field: Iterable[Contestant], formulation: Formulation, X: Array, steps: int
+) -> list[Contestant]:
+    """Return the contestants after some steps; when time is over, those that had it, and one at least."""
+    done: list[Contestant] = []
+    for contestant in field:
+        try:
+            done.append(contestant.after(formulation, X, steps))
+        except OutOfTime:
+            return done or [contestant]
+    return done
 
 
 def _objective(contestant: Contestant) -> float:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from vrmf.contest import STARTS, best_start, rows_for_contest
+from vrmf.contest import STARTS, best_start, has_dear_codes, rows_for_contest
 from vrmf.formulations import Formulation
 from vrmf.problem import feasible
 from vrmf.sources import AbstractSource, single_threaded_blas
@@ -81,7 +81,7 @@ def initial_dictionary(
         if formulation.has_outliers:  # rows that are explained worst may be those with outliers
             return atoms_of(random_rows(sample, rng))
         count = rows_for_contest(len(sample.X), n_components, source.n_features)
-        if count == 0:
+        if count == 0 or has_dear_codes(formulation):
             return atoms_of(spread_rows(sample, rng))
         starts = [atoms_of(spread_rows(sample, rng)) for _ in range(STARTS)]
         some = np.sort(rng.choice(len(sample.X), count, replace=False))

@@ -273,6 +273,14 @@ class Outcome:
     reason: Reason
 
 
+class Interrupted(KeyboardInterrupt):
+    """An interrupt from the keyboard, with how far the run had come."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        super().__init__()
+        self.outcome = outcome
+
+
 Record = Callable[[Iterate], Measurement | None]
 Watch = Callable[[Iterate, History], None]
 
@@ -332,13 +340,24 @@ def run(
     resume: Moment | None = None,
     clock: Clock | None = None,
 ) -> Outcome:
-    """Step the solver until a rule gives a reason to stop; ``watch`` sees each iterate that is sound."""
-    sound = None
-    for current, history, reason in until_stopped(solver, problem, D, seed, rules, record, resume, clock):
-        if current is not sound and (sound is None or reason is None or not reason.failed):
-            sound = current
-            watch(current, history)
-        if reason is not None:
-            assert sound is not None
-            return Outcome(sound, history, reason)
+    """Step the solver until a rule gives a reason to stop; ``watch`` sees each iterate that is sound.
+
+    An interrupt from the keyboard is raised as :class:`Interrupted` once there is a sound iterate.
+    """
+    sound, history = None, History()
+    try:
+        for current, history, reason in until_stopped(
+            solver, problem, D, seed, rules, record, resume, clock
+        ):
+            if current is not sound and (sound is None or reason is None or not reason.failed):
+                sound = current
+                watch(current, history)
+            if reason is not None:
+                assert sound is not None
+                return Outcome(sound, history, reason)
+    except KeyboardInterrupt as interrupt:
+        if sound is None:
+            raise
+        reason = Reason("interrupted from the keyboard", False, is_budget=True)
+        raise Interrupted(Outcome(sound, history, reason)) from interrupt
     raise AssertionError("a run ends only by a reason")

@@ -42,14 +42,16 @@ def decomposition_figure(
 ) -> Figure:
     """Draw the first rows of several matrices below each other: data, low-rank part, outliers.
 
-    Parts whose names are in ``signed`` are drawn in red and blue, the others in shades of grey.
+    Parts whose names are in ``signed`` are drawn in red and blue, each on a scale of its own, the others
+    in shades of grey, on one scale for all of them.
     """
     count = min(count, *(len(part) for part in parts.values()))
+    grey = max((_reach(part[:count]) for name, part in parts.items() if name not in signed), default=1.0)
     figure = Figure(figsize=(1.05 * count + 1.4, 1.1 * len(parts) + 0.5), layout="constrained")
     figure.suptitle(title)
     grid = figure.subplots(len(parts), count, squeeze=False)
     for line, (name, part) in zip(grid, parts.items(), strict=True):
-        reach = float(np.quantile(np.abs(part[:count]), 0.995)) or 1.0
+        reach = _reach(part[:count]) if name in signed else grey
         for axes, row in zip(line, part, strict=False):
             low, cmap = (-reach, "RdBu_r") if name in signed else (0.0, "gray_r")
             _image(axes, row, image_shape, cmap=cmap, vmin=low, vmax=reach)
@@ -78,6 +80,11 @@ def convergence_figure(runs: Mapping[str, Mapping[str, History]], title: str = "
             axes.grid(alpha=0.3)
         line[0].legend()
     return figure
+
+
+def _reach(part: Array) -> float:
+    """Return the largest size of entries, but for a few."""
+    return float(np.quantile(np.abs(part), 0.995)) or 1.0
 
 
 def _image(axes: Any, row: Array, shape: tuple[int, int], **style: Any) -> None:

@@ -192,6 +192,8 @@ class Problem:
         fitted = float(np.sum(exact * (curvature @ exact)))
         rounding = (6 * EXACT.reachable_tol(D.dtype)) ** 2 * fitted
         scale = abs(objective) or 1.0
+        if not math.isfinite(stats.code_error):  # of codes that left the range of numbers nothing follows
+            promised = math.inf
         return Measurement(
             D=D,
             objective=objective,

@@ -11,13 +11,13 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg
 
+from vrmf.lazily import computed_once
 from vrmf.terms.base import Array
 
 
@@ -85,7 +85,7 @@ class Stats:
         """A = mean of hᵀh: g(D′) ≤ g(D) + ⟨∇g, D′ − D⟩ + ½ tr((D′ − D)ᵀ A (D′ − D))."""
         return self.gram / self.count
 
-    @functools.cached_property
+    @computed_once
     def largest_curvature(self) -> float:
         """λ_max(A): its inverse is a step of certain descent. 1 if all codes are zero."""
         largest = float(scipy.linalg.eigvalsh(self.curvature)[-1])

@@ -12,31 +12,54 @@ True
 
 from __future__ import annotations
 
+import math
 import os
 import zipfile
 from collections.abc import Iterable
 from pathlib import Path
+from typing import IO, Any
 
 import numpy as np
 
 from vrmf._version import __version__
-from vrmf.archive import DAMAGE, VALUES, Reader, Writer, write_archive
+from vrmf.archive import VALUES, Reader, UnknownType, Writer, write_archive
 from vrmf.atomic import replacing
+from vrmf.checkpoint import check_declared
 from vrmf.estimators import ESTIMATORS, AbstractFactorizer
+from vrmf.solvers.base import State
 
 FORMAT = "vrmf-model"
-VERSION = 1
+
+#: Versions: 1 had no ``relative_stationarity_`` and ``reconstruction_error_``; 2 has them.
+VERSION = 2
+
+#: Attributes that a file may set, besides those with an underscore at their end.
+PRIVATE = ("_stream", "_stream_weights", "_sklearn_output_config")
 
 _MODELS = {kind.__name__: kind for kind in ESTIMATORS.values()}
 
 
-def save(model: AbstractFactorizer, path: str | os.PathLike[str]) -> None:
+class NewerVersion(ValueError):
+    """A file was written by a later version of vrmf."""
+
+
+def save(model: AbstractFactorizer, path: str | os.PathLike[str], *, overwrite: bool = True) -> None:
     """Write a model to a file, whole or not at all.
+
+    A file that is there is replaced and lends its permissions, or kept if ``overwrite`` is False, with a
+    FileExistsError. Folders, devices and pipes are refused.
 
     All parameters and fitted attributes are kept, so that ``partial_fit`` goes on where it was. A
     ``random_state`` that is not an int becomes None. Terms of your own must be frozen dataclasses;
     :func:`load` needs their classes.
     """
+    if not overwrite and os.path.lexists(path):
+        raise FileExistsError(f"{os.fspath(path)} exists. Use another path, or overwrite=True.")
+    write_model(model, Path(path), overwrite)
+
+
+def write_model(model: AbstractFactorizer, path: Path, overwrite: bool) -> None:
+    """Write a model; without ``overwrite`` beside a file that is there, which a FileExistsError tells."""
     if type(model).__name__ not in _MODELS:
         raise TypeError(f"`model` is {model!r}. Use one of vrmf's estimators.")
     writer = Writer()
@@ -54,26 +77,70 @@ def save(model: AbstractFactorizer, path: str | os.PathLike[str]) -> None:
         "params": writer.encode("params", params),
         "attributes": writer.encode("attributes", attributes),
     }
-    with replacing(Path(path)) as file:
+    with replacing(path, overwrite) as file:
         write_archive(file, manifest, writer.arrays)
 
 
 def load(path: str | os.PathLike[str], terms: Iterable[type] = ()) -> AbstractFactorizer:
-    """Read a model from a file that :func:`save` wrote; ``terms`` lists the classes of your own terms."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            reader = Reader(archive, (*VALUES, *terms))
-            manifest = reader.manifest()
-            if manifest["format"] != FORMAT:
-                raise KeyError("format")
-            if manifest["version"] > VERSION:
-                raise ValueError(
-                    f"{path} has version {manifest['version']} of the format, written by vrmf "
-                    f"{manifest['vrmf']}. Upgrade vrmf; this one reads up to version {VERSION}."
-                )
-            model = _MODELS[manifest["estimator"]](**reader.decode(manifest["params"]))
-            for name, value in reader.decode(manifest["attributes"]).items():
-                setattr(model, name, value)
-            return model
-    except DAMAGE as error:
-        raise ValueError(f"{path} is not a model file of vrmf, or is damaged ({error}).") from error
+    """Read a model from a file that :func:`save` wrote; ``terms`` lists the classes of your own terms.
+
+    Files of all earlier versions can be read; figures that these did not know are NaN.
+    """
+    with open(path, "rb") as file:
+        try:
+            return _read(file, (*VALUES, *terms))
+        except (UnknownType, NewerVersion) as error:
+            raise ValueError(f"{os.fspath(path)}: {error}") from error
+        except Exception as error:  # which it is depends on where the damage is
+            reason = str(error) or type(error).__name__
+            raise ValueError(
+                f"{os.fspath(path)} is not a model file of vrmf, or is damaged ({reason})."
+            ) from error
+
+
+def _read(file: IO[bytes], kinds: tuple[type, ...]) -> AbstractFactorizer:
+    with zipfile.ZipFile(file) as archive:
+        reader = Reader(archive, kinds)
+        manifest = reader.manifest()
+        if manifest["format"] != FORMAT:
+            raise KeyError("format")
+        if type(manifest["version"]) is not int or manifest["version"] < 1:
+            raise KeyError("version")
+        if manifest["version"] > VERSION:
+            raise NewerVersion(
+                f"it has version {manifest['version']} of the format, written by vrmf "
+                f"{manifest['vrmf']}. Upgrade vrmf; this one reads up to version {VERSION}."
+            )
+        model = _MODELS[manifest["estimator"]](**reader.decode(manifest["params"]))
+        attributes = reader.decode(manifest["attributes"])
+    if manifest["version"] == 1 and "components_" in attributes:
+        attributes = {"relative_stationarity_": math.nan, "reconstruction_error_": math.nan} | attributes
+    _check_attributes(attributes)
+    for name, value in attributes.items():
+        setattr(model, name, value)
+    return model
+
+
+def _check_attributes(attributes: dict[str, Any]) -> None:
+    """Raise if attributes are not those of a fitted model, or of shapes that do not agree."""
+    for name in attributes:
+        is_fitted_name = name.endswith("_") and not name.startswith("_")
+        if not is_fitted_name and name not in PRIVATE:
+            raise ValueError(f"a model has no attribute {name!r}")
+    if "components_" not in attributes:
+        return
+    D, width = attributes["components_"], attributes["n_features_in_"]
+    if not (isinstance(D, np.ndarray) and D.dtype.kind == "f" and D.shape == (len(D), width) and len(D)):
+        raise ValueError("its dictionary does not fit its features")
+    if not np.all(np.isfinite(D)):
+        raise ValueError("its dictionary has entries that are not finite")
+    for name, kinds in (("mean_", "f"), ("feature_names_in_", "O")):
+        value = attributes.get(name, np.empty(width, kinds))
+        if not isinstance(value, np.ndarray) or value.shape != (width,) or value.dtype.kind not in kinds:
+            raise ValueError(f"{name} does not fit its features")
+    if "_stream" in attributes:
+        stream = attributes["_stream"]
+        check_declared(stream)
+        if not isinstance(stream, State) or stream.D.shape != D.shape:
+            raise ValueError("the state of its stream does not fit its dictionary")
+    attributes["formulation_"].check_width(*D.shape)

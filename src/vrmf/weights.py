@@ -21,7 +21,8 @@ SAMPLE_ROWS = 1000
 #: The automatic ridge on codes over atoms in the simplex, in units of 1/d, the least ‖a‖² of an atom.
 HARMLESS = 1e-7
 
-#: The automatic ℓ₁ weight is at most this share of the norm of a row: a code of one atom shrinks by it.
+#: The automatic ℓ₁ weight is at most this share of the norm of a row about the mean: a code of one atom
+#: shrinks by it.
 MOST_SHRINKAGE = 0.1
 
 
@@ -70,6 +71,7 @@ class DataSummary:
     n_samples: int
     n_features: int
     entry: float  #: root mean square of the entries
+    deviation: float  #: the same about the mean of each feature, in the sample
     row_sum: float  #: root mean square of the sums of rows
     largest_row: float  #: largest norm of a row
     largest_entry: float  #: largest absolute entry
@@ -99,10 +101,13 @@ class DataSummary:
         distances = np.abs(sample - center)
         distances = distances[distances > 0]
         entry = float(np.sqrt(sums.squares / (n * d)))
+        deviation = float(np.sqrt(np.mean(np.square(sample - np.mean(sample, axis=0), dtype=np.float64))))
+        is_constant = deviation <= 1e-6 * entry
         return cls(
             n_samples=n,
             n_features=d,
             entry=entry or 1.0,
+            deviation=(entry if is_constant else deviation) or 1.0,
             row_sum=float(np.sqrt(sums.squared_sums / n)) or 1.0,
             largest_row=sums.largest_row or 1.0,
             largest_entry=sums.largest_entry or 1.0,
@@ -116,10 +121,11 @@ class DataSummary:
     def sparsity_weight(self) -> float:
         """The automatic weight of an ℓ₁ norm of codes over atoms of norm 1.
 
-        For rows of norm 1 it is the paper's 1/√d, but at most MOST_SHRINKAGE, so that data of few
-        features keep their size.
+        For rows of norm 1 and mean 0 it is the paper's 1/√d, but at most MOST_SHRINKAGE, so that data of
+        few features keep their size. Rows count about their mean: what they have in common would else
+        hide what tells them apart.
         """
-        return self.entry * min(1.0, MOST_SHRINKAGE * self.n_features**0.5)
+        return self.deviation * min(1.0, MOST_SHRINKAGE * self.n_features**0.5)
 
     def clipped(self, rows: Array) -> Array:
         """Return rows with entries far from the center pulled back to five spreads from it."""

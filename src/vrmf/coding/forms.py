@@ -21,6 +21,7 @@ from vrmf.coding._groups import group_conditions, group_step, merge_copies, over
 from vrmf.coding._pivoting import conditions, pivot
 from vrmf.coding._splitting import entrywise_step, entrywise_steps
 from vrmf.coding.system import System
+from vrmf.lazily import computed_once
 from vrmf.rows import row_squares
 from vrmf.terms.base import AbstractRowTerm, AbstractTerm, Array
 from vrmf.terms.groups import GroupL2
@@ -198,7 +199,7 @@ class GroupForm(AbstractForm):
         merge_copies(Z, members, ends, self.counts(self.term.width).astype(Z.dtype), H)
         return H
 
-    @functools.cached_property
+    @computed_once
     def layout(self) -> tuple[Array, Array]:
         """The entries of all groups, one group after another, and where each group ends."""
         members = np.array([entry for group in self.term.groups for entry in group])

@@ -9,7 +9,6 @@ that converges for every dictionary (:mod:`vrmf.coding._newton`, :mod:`vrmf.codi
 
 from __future__ import annotations
 
-import functools
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from vrmf.coding._measuring import Problem, count_doubtful, measure_rows
 from vrmf.coding._newton import newton_rows
 from vrmf.coding.base import Atoms, Codes, error_scale
 from vrmf.coding.forms import EntrywiseForm, GroupForm, entrywise_form, form_of, once_per_term
+from vrmf.lazily import computed_once
 from vrmf.rows import row_squares
 from vrmf.terms.base import AbstractRowTerm, Array
 from vrmf.terms.groups import GroupL2
@@ -192,7 +192,7 @@ class GroupNewtonCoder(AbstractNewtonCoder):
         D = _double_atoms(atoms)
         return (D, row_squares(D), self.code.ridge, self._groups, self.outliers)
 
-    @functools.cached_property
+    @computed_once
     def _groups(self) -> Groups:
         return (*self.code.layout, np.array(self.code.term.weights, np.float64))
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg
 
 from vrmf.coding.base import Atoms
+from vrmf.lazily import computed_once
 from vrmf.terms.base import Array
 
 
@@ -45,7 +45,7 @@ class System:
         rank = k if ridge else min(atoms.D.shape)
         return cls(A, inverse, max(curvature, 1e3 * eps * bound), bound, rank)
 
-    @functools.cached_property
+    @computed_once
     def first_inverse(self) -> Array:
         """(A + curvature · I)⁻¹, with which the splitting of every block of rows begins."""
         return self.shifted_inverse(np.full(len(self.A), self.curvature))

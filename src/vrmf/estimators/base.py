@@ -19,14 +19,14 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, clone
 from sklearn.utils import check_random_state
 
 from vrmf.checkpoint import Start
-from vrmf.checks import real_number, whole_number
-from vrmf.clock import Clock
+from vrmf.checks import check_flags, real_number, whole_number
+from vrmf.clock import Clock, watched_by
 from vrmf.estimators.data import centred, is_stream, rows_for
 from vrmf.estimators.inference import Inference
 from vrmf.estimators.outcome import Certifier, Report
 from vrmf.estimators.parameters import NestedParameters
-from vrmf.estimators.reporting import recorder, warn_of_outcome
-from vrmf.estimators.resuming import run_fit
+from vrmf.estimators.reporting import recorder, warn_of_outcome, warn_of_size
+from vrmf.estimators.resuming import InterruptedFit, run_fit
 from vrmf.estimators.streaming import SEEN, Streaming, Weights
 from vrmf.formulations import Formulation
 from vrmf.initial import given_dictionary, initial_dictionary
@@ -42,7 +42,7 @@ from vrmf.problem import Problem, atoms_from_rows
 from vrmf.seen import DataSeen
 from vrmf.solvers import SOLVERS, VR, AbstractSolver
 from vrmf.solvers.smm import SMMState
-from vrmf.sources import AbstractSource
+from vrmf.sources import AbstractSource, thread_count
 from vrmf.sources.lazy import lazy_part
 from vrmf.terms.base import AbstractTerm, Array
 from vrmf.weights import DataSummary
@@ -199,6 +199,7 @@ class AbstractFactorizer(
         h5py data set, an Arrow table, a dask or xarray array, the path of a file (.npy, .zarr, .h5,
         .parquet, .arrow), or a source from :func:`vrmf.sources.as_source`. What is not in memory is
         read chunk by chunk. An iterator of batches is learned from as by ``partial_fit``, once.
+        An interrupt from the keyboard (Ctrl-C) leaves the best dictionary so far in the model.
         """
         if is_stream(X):
             return self._fit_stream(X)
@@ -222,8 +223,10 @@ class AbstractFactorizer(
         # A clone learns the number of features; the model stays as it is.
         source, solver = clone(self)._source(X, reset=True), self._fit_solver()
         with closing(source):
-            problem, D, seed, _ = self._start(source)
-            record, clock, last = recorder(problem, self.record_every), self._clock(), None
+            clock, last = self._clock(), None
+            with watched_by(clock):
+                problem, D, seed, _ = self._start(source)
+            record = recorder(problem, self.record_every)
             rules = self._rules(Certifier(problem, clock=clock))
             moments = until_stopped(solver, problem, D, seed, rules, record, clock=clock)
             for current, _, _ in moments:
@@ -235,13 +238,15 @@ class AbstractFactorizer(
         self._check_parameters()
         clock = self._clock()
         source, solver = self._source(X, reset=True), self._fit_solver()
+        warn_of_size(self.n_components, source.n_samples, source.n_features)
         with closing(source):
             codes = source.room_for_codes(self.n_components, LAST_CODES) if keep_codes else None
-            start, outcome, report = run_fit(self, source, solver, clock, codes)
+            try:
+                start, outcome, report = run_fit(self, source, solver, clock, codes)
+            except InterruptedFit as stop:
+                self._keep(source, solver, *stop.found)
+                raise
         self._keep(source, solver, start, outcome, report)
-        self._stream_weights = start.weights
-        self._set_weights(source.n_samples, start.weights)
-        self._stream = _stream_after(report, start.seed, outcome.iterate.step)
         warn_of_outcome(type(self).__name__, solver, outcome.reason, report, self.tol)
         return codes if report.stats is not None or codes is None else self.transform(X)
 
@@ -268,7 +273,13 @@ class AbstractFactorizer(
         return Problem(formulation, source), D, seed, weights | {SEEN: seen}
 
     def _seed(self) -> int:
-        return int(check_random_state(self.random_state).randint(2**31 - 1))
+        try:
+            return int(check_random_state(self.random_state).randint(2**31 - 1))
+        except ValueError as error:
+            raise ValueError(
+                f"`random_state` is {self.random_state!r}. Use a whole number from 0 to 2³² − 1, a "
+                "RandomState, or None."
+            ) from error
 
     def _keep(
         self, source: AbstractSource, solver: AbstractSolver, start: Start, outcome: Outcome, report: Report
@@ -292,11 +303,16 @@ class AbstractFactorizer(
         self.n_samples_seen_ = source.n_samples
         self.stop_reason_ = outcome.reason.text
         self.history_ = outcome.history.as_columns()
+        self._stream_weights = start.weights
+        self._set_weights(source.n_samples, start.weights)
+        self._stream = _stream_after(report, start.seed, last.step)
 
     # Checks and small parts --------------------------------------------------------------------
 
     def _check_parameters(self) -> None:
         """Raise before any work if a common parameter will not do."""
+        check_flags(self)
+        thread_count(self.n_jobs)
         whole_number("n_components", self.n_components, low=1)
         whole_number("max_iter", self.max_iter, low=1)
         whole_number("verbose", self.verbose + 0 if isinstance(self.verbose, bool) else self.verbose, low=0)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+import warnings
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,8 +15,11 @@ from sklearn.utils.validation import validate_data
 from vrmf.sources import AbstractSource, RowCheck, as_source
 from vrmf.sources.base import check_sizes
 from vrmf.sources.lazy import lazy_part
-from vrmf.sources.tables import AbstractTable, as_table, is_mapped
+from vrmf.sources.tables import AbstractTable, as_table, is_mapped, without_mask
 from vrmf.terms.base import Array
+
+#: Names of features that an error shows at most.
+MOST_NAMES = 5
 
 
 def is_stream(X: Any) -> bool:
@@ -55,21 +61,81 @@ def rows_for(
     is learned, not compared. Rows come in ``dtype``, if given.
     """
     check = RowCheck(type(estimator).__name__, nonnegative)
-    if isinstance(X, AbstractSource):
-        _check_shape(estimator, X.n_samples, X.n_features, reset)
-        source = X.read_as(check=check)
-        return source if dtype is None else source.read_as(dtype=np.dtype(dtype))
-    if read_in_pieces(X):
-        table, named = as_table(X), hasattr(X, "columns")
-        if named:
-            validate_data(estimator, X, reset=reset, skip_check_array=True)
-        _check_shape(estimator, *table.shape, reset, named)
-        source = as_source(X if lazy_part(X) is not None else table, n_jobs, check=check)
+    if isinstance(X, AbstractSource) or read_in_pieces(X):
+        source = X if isinstance(X, AbstractSource) else _source_of_pieces(X, n_jobs)
+        check_names(estimator, source.feature_names, reset)
+        _check_shape(estimator, source.n_samples, source.n_features, reset)
+        source = source.read_as(check=replace(check, feature_names=source.feature_names))
     else:
-        X = validate_data(estimator, X, reset=reset, dtype=[np.float64, np.float32], accept_sparse="csr")
+        _check_columns(X)
+        X = validate_data(
+            estimator,
+            without_mask(X),
+            reset=reset,
+            dtype=[np.float64, np.float32],
+            accept_sparse="csr",
+            ensure_all_finite=False,
+        )
         _check_entries(X, check, X.dtype if dtype is None else dtype)
         source = as_source(X, n_jobs)
     return source if dtype is None else source.read_as(dtype=np.dtype(dtype))
+
+
+def _check_columns(X: Any) -> None:
+    """Raise if a column of a data frame does not hold numbers, which scikit-learn would not name."""
+    if type(X).__module__.partition(".")[0] != "pandas" or X.ndim != 2:
+        return
+    for place, (name, kind) in enumerate(X.dtypes.items()):
+        try:
+            np.asarray(X.iloc[:, place], dtype=np.float64)
+            is_number = getattr(kind, "kind", "O") not in "mM"
+        except (TypeError, ValueError):
+            is_number = False
+        if not is_number:
+            raise ValueError(
+                f"The column {name!r} is of type {kind}. Use columns of real numbers: drop it, or make it "
+                f"the index by X.set_index({name!r})."
+            )
+
+
+def _source_of_pieces(X: Any, n_jobs: int | None) -> AbstractSource:
+    """Return the source of what is read in pieces; a lazy array stays one, for a cluster."""
+    if lazy_part(X) is None:
+        return as_source(as_table(X), n_jobs)
+    return as_source(X, n_jobs).named(as_table(X).feature_names)
+
+
+def check_names(estimator: Any, names: tuple[str, ...] | None, reset: bool) -> None:
+    """Learn the names of features, or raise if the data have others than the fit, as scikit-learn does."""
+    known = getattr(estimator, "feature_names_in_", None)
+    if reset:
+        if names is not None:
+            estimator.feature_names_in_ = np.array(names, dtype=object)
+        elif known is not None:
+            del estimator.feature_names_in_
+        return
+    who = type(estimator).__name__
+    if known is None and names is not None:
+        warnings.warn(f"X has feature names, but {who} was fitted without feature names", stacklevel=4)
+    elif known is not None and names is None:
+        warnings.warn(
+            f"X does not have valid feature names, but {who} was fitted with feature names", stacklevel=4
+        )
+    elif known is not None and names != tuple(known):
+        raise ValueError(_difference(tuple(known), names or ()))
+
+
+def _difference(known: tuple[str, ...], names: tuple[str, ...]) -> str:
+    """Say in which way names of features are not those of the fit, in the words of scikit-learn."""
+    lines = ["The feature names should match those that were passed during fit."]
+    unseen, missing = (sorted(set(a) - set(b)) for a, b in ((names, known), (known, names)))
+    for what, which in (("unseen at fit time", unseen), ("seen at fit time, yet now missing", missing)):
+        if which:
+            shown = [f"- {name}" for name in which[:MOST_NAMES]] + ["- ..."] * (len(which) > MOST_NAMES)
+            lines += [f"Feature names {what}:", *shown]
+    if not unseen and not missing:
+        lines += ["Feature names must be in the same order as they were in fit."]
+    return "\n".join(lines) + "\n"
 
 
 def read_in_pieces(X: Any) -> bool:
@@ -92,15 +158,13 @@ def _column_sums(X: Array) -> Array:
     return np.asarray(np.sum(X, axis=0, dtype=np.float64))
 
 
-def _check_shape(estimator: Any, n_samples: int, n_features: int, reset: bool, named: bool = False) -> None:
+def _check_shape(estimator: Any, n_samples: int, n_features: int, reset: bool) -> None:
     if n_samples < 1 or n_features < 1:
         raise ValueError(
             f"The data have {n_samples} rows and {n_features} features. Use at least one of each."
         )
     if reset:
         estimator.n_features_in_ = n_features
-        if not named and hasattr(estimator, "feature_names_in_"):
-            del estimator.feature_names_in_
     else:
         check_width(estimator, n_features)
 
@@ -114,10 +178,23 @@ def check_width(estimator: Any, n_features: int) -> None:
         )
 
 
+def _first_not_finite(X: Any) -> tuple[int, int, float]:
+    """Return the row, the column and the value of an entry that is not finite."""
+    if not scipy.sparse.issparse(X):
+        row, column = np.argwhere(~np.isfinite(X))[0].tolist()
+        return row, column, X[row, column]
+    place = int(np.argmin(np.isfinite(X.data)))
+    row = int(np.searchsorted(X.indptr, place, side="right")) - 1
+    return row, int(X.indices[place]), X.data[place]
+
+
 def _check_entries(X: Any, check: RowCheck, dtype: Any) -> None:
-    """Raise if an array or a sparse matrix of finite numbers has negative entries or rows too long."""
+    """Raise if an array or a sparse matrix has entries that will not do."""
     entries = X.data if scipy.sparse.issparse(X) else X
     low, high = float(np.min(entries, initial=0)), float(np.max(entries, initial=0))
+    if not (math.isfinite(low) and math.isfinite(high)):
+        row, column, value = _first_not_finite(X)
+        raise ValueError(check.not_finite(row, column, value))
     if check.nonnegative and low < 0:
         raise ValueError(
             f"Negative values in data passed to {check.name}: the smallest entry is {low:g}. Use data "

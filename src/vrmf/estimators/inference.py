@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
+from sklearn import get_config
 from sklearn.base import TransformerMixin
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
@@ -106,6 +107,7 @@ class Inference(TransformerMixin):
         """
         check_is_fitted(self)
         if is_stream(X):
+            self._check_output()
             return self._each(self.transform, X)
         return self._of_rows(X, "codes", [len(self.components_)])[0]
 
@@ -193,6 +195,15 @@ class Inference(TransformerMixin):
         source = self._new_rows(X)
         model = self._model(self._atoms(source.dtype), source.mean)
         return told(source.map(model.codes), EXACT, source.dtype)
+
+    def _check_output(self) -> None:
+        """Raise if ``set_output`` asks for frames, which scikit-learn cannot make of an iterator."""
+        own = getattr(self, "_sklearn_output_config", {}).get("transform")
+        if (own or get_config()["transform_output"]) != "default":
+            raise ValueError(
+                'An iterator of batches gives arrays. Use set_output(transform="default"), or transform '
+                "each batch by itself."
+            )
 
     def _of_rows(self, X: Any, name: str, widths: list[int]) -> Any:
         """Return the arrays that a function of rows gives, side by side, for all rows."""

@@ -73,7 +73,12 @@ class Certifier:
                 return self._judged(self._rotated(best.D))
             return last
         except OutOfTime:
-            return Report(self._rotated(outcome.iterate.D if best is None else best.D), best)
+            return self.report_as_measured(outcome)
+
+    def report_as_measured(self, outcome: Outcome) -> Report:
+        """Return the best dictionary as it was measured in passing, or the last one, without a pass."""
+        best = outcome.history.best
+        return Report(self._rotated(outcome.iterate.D if best is None else best.D), best)
 
     def _judged(self, D: Array) -> Report:
         if self._last is None or self._last.D is not D:

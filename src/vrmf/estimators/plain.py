@@ -28,9 +28,9 @@ class DictionaryLearning(AtomsOfFixedSize):
     Parameters
     ----------
     alpha : float, "auto" or "paper"
-        λ. ``"auto"`` is the root mean square of the data's entries, which for rows of norm 1 is the
-        paper's 1/√d, but at most a tenth of the root mean square of their norms, so that data of few
-        features are not shrunk by more; ``"paper"`` is 1/√d whatever the scale of the data.
+        λ. ``"auto"`` is the standard deviation of the data's entries, which for rows of mean 0 and norm 1
+        is the paper's 1/√d, but at most a tenth of the norm of a row about the mean (root mean square), so
+        that data of few features are not shrunk by more; ``"paper"`` is 1/√d whatever the scale.
     ridge : float
         Adds (ridge/2)‖h‖² to the codes' penalty. A small one makes codes unique where atoms are
         nearly dependent, which the theory assumes (A4).

@@ -15,6 +15,9 @@ from vrmf.loop import History, Iterate, Reason
 from vrmf.problem import Measurement, Problem
 from vrmf.solvers import AbstractSolver, AbstractStreamSolver
 
+#: Atoms for each feature beyond which a user is warned.
+MOST_ATOMS = 10
+
 
 def recorder(
     problem: Problem, every: int | None, epoch: int | None = None
@@ -57,6 +60,25 @@ def watcher(name: str, every: int, epoch: int | None = None) -> Callable[[Iterat
         print(f"[{name}] epoch {current.epoch}  {time}{told}")
 
     return watch
+
+
+def warn_of_size(n_components: int, n_samples: int, n_features: int) -> None:
+    """Warn of more atoms than the data can tell apart, or than codes can be found for in good time."""
+    if n_components > n_samples:
+        warnings.warn(
+            f"n_components={n_components} for {n_samples} rows: copies of the rows fit them, so that atoms "
+            f"need not mean anything, and time is spent on all of them. Use at most {n_samples}.",
+            UserWarning,
+            stacklevel=4,
+        )
+    elif n_components > MOST_ATOMS * n_features:
+        warnings.warn(
+            f"n_components={n_components} for {n_features} features: many codes fit a row equally well, "
+            "and the time of a code grows with the square of n_components. Use fewer than "
+            f"{MOST_ATOMS * n_features} unless you know why.",
+            UserWarning,
+            stacklevel=4,
+        )
 
 
 def warn_of_outcome(name: str, solver: AbstractSolver, reason: Reason, report: Report, tol: float) -> None:

@@ -10,11 +10,11 @@ import numpy as np
 
 from vrmf.atomic import check_place, remove_leftovers
 from vrmf.checkpoint import Checkpoint, Saved, Start, types_in
-from vrmf.clock import Clock
+from vrmf.clock import Clock, watched_by
 from vrmf.estimators.outcome import Certifier, Report
 from vrmf.estimators.reporting import recorder, watcher
 from vrmf.fingerprint import data_fingerprint, described
-from vrmf.loop import History, Iterate, Outcome, Watch, run
+from vrmf.loop import History, Interrupted, Iterate, Outcome, Watch, run
 from vrmf.problem import Problem
 from vrmf.solvers import AbstractSolver
 from vrmf.sources import AbstractSource
@@ -35,6 +35,14 @@ FREE = (
 )
 
 
+class InterruptedFit(KeyboardInterrupt):
+    """An interrupt from the keyboard, with what the fit has found so far."""
+
+    def __init__(self, start: Start, outcome: Outcome, report: Report) -> None:
+        super().__init__()
+        self.found = (start, outcome, report)
+
+
 def run_fit(
     model: AbstractFactorizer,
     source: AbstractSource,
@@ -44,12 +52,14 @@ def run_fit(
 ) -> tuple[Start, Outcome, Report]:
     """Run a fit until a rule ends it, and keep its checkpoint if it has one.
 
-    The codes of the dictionary that is reported are written into ``codes``, if there was time for them.
+    The codes of the dictionary that is reported are written into ``codes``, if there was time for them. An
+    interrupt from the keyboard is raised as :class:`InterruptedFit`.
     """
     checkpoint = None if model.checkpoint is None else checkpoint_of(model, source, solver)
     saved = None if checkpoint is None else checkpoint.read(solver, source)
     if saved is None:
-        problem, D, seed, weights = model._start(source)
+        with watched_by(clock):
+            problem, D, seed, weights = model._start(source)
         start = Start(problem.formulation, D, seed, weights)
     else:
         # A generator that is shared with other models must be left as an uninterrupted fit leaves it.
@@ -67,17 +77,21 @@ def run_fit(
             report(current, history)
             keep(current, history)
 
-        outcome = run(
-            solver,
-            problem,
-            start.D,
-            start.seed,
-            rules=model._rules(certifier),
-            record=recorder(problem, model.record_every, epoch),
-            watch=watch,
-            resume=None if saved is None else saved.moment,
-            clock=clock,
-        )
+        try:
+            outcome = run(
+                solver,
+                problem,
+                start.D,
+                start.seed,
+                rules=model._rules(certifier),
+                record=recorder(problem, model.record_every, epoch),
+                watch=watch,
+                resume=None if saved is None else saved.moment,
+                clock=clock,
+            )
+        except Interrupted as stop:
+            report_so_far = certifier.report_as_measured(stop.outcome)
+            raise InterruptedFit(start, stop.outcome, report_so_far) from stop
     return start, outcome, certifier.report(solver, outcome)
 
 

@@ -121,9 +121,14 @@ def paper_inner_steps(n_samples: int) -> int:
     return max(1, round(0.5 * n_samples ** (1 / 3)))
 
 
+def is_auto(value: Any) -> bool:
+    """Whether a value is the word "auto"; an array is not, and cannot be asked."""
+    return isinstance(value, str) and value == "auto"
+
+
 def check_auto_count(name: str, value: int | str) -> None:
     """Raise unless the value is ``"auto"`` or a whole number of at least 1."""
-    if value != "auto":
+    if not is_auto(value):
         whole_number(name, value, low=1)
 
 
@@ -135,7 +140,7 @@ def check_coder(value: Coder) -> None:
 
 def check_auto_positive(name: str, value: float | str) -> None:
     """Raise unless the value is ``"auto"`` or a positive number."""
-    if value != "auto":
+    if not is_auto(value):
         real_number(name, value, low=0, strict=True)
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from vrmf.checks import check_flags
 from vrmf.coding import Coder
 from vrmf.problem import Problem, feasible, reseed
 from vrmf.solvers.base import AbstractSolver, State, check_auto_positive, check_coder, rises
@@ -51,6 +52,7 @@ class Batch(AbstractSolver):
     coder: Coder = Coder(tol=1e-9)  # noqa: RUF009
 
     def __post_init__(self) -> None:
+        check_flags(self)
         check_coder(self.coder)
         check_auto_positive("step_size", self.step_size)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from vrmf.checks import check_flags
 from vrmf.coding import Coder
 from vrmf.problem import Problem, reseed
 from vrmf.solvers.base import (
@@ -51,6 +52,7 @@ class SGD(AbstractStreamSolver):
     coder: Coder = Coder(tol=1e-5)  # noqa: RUF009
 
     def __post_init__(self) -> None:
+        check_flags(self)
         check_coder(self.coder)
         check_auto_count("batch_size", self.batch_size)
         check_auto_positive("scale", self.scale)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from vrmf.checks import real_number, whole_number
+from vrmf.checks import check_flags, real_number, whole_number
 from vrmf.coding import Coder
 from vrmf.problem import Problem, reseed
 from vrmf.solvers.base import AbstractStreamSolver, State, check_auto_count, check_coder
@@ -54,6 +54,7 @@ class SMM(AbstractStreamSolver):
     coder: Coder = Coder(tol=1e-5)  # noqa: RUF009
 
     def __post_init__(self) -> None:
+        check_flags(self)
         check_coder(self.coder)
         check_auto_count("batch_size", self.batch_size)
         real_number("forgetting", self.forgetting, low=0)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from vrmf.checks import one_of, real_number
+from vrmf.checks import check_flags, one_of, real_number
 from vrmf.coding import Atoms, Coder
 from vrmf.problem import Measurement, Problem, reseed, squared_norm
 from vrmf.solvers.anchors import Anchor
@@ -139,19 +139,23 @@ class VR(AbstractSolver):
     coder: Coder = Coder(tol=1e-9)  # noqa: RUF009
 
     def __post_init__(self) -> None:
+        check_flags(self)
         check_coder(self.coder)
         check_auto_count("batch_size", self.batch_size)
         check_auto_count("inner_steps", self.inner_steps)
         check_auto_positive("step_size", self.step_size)
         one_of("option", self.option, ("last", "random"))
         real_number("cache_megabytes", self.cache_megabytes, low=0)
-        if self.cache_folder is not None and not Path(self.cache_folder).is_dir():
-            raise ValueError(f"`cache_folder` is {str(self.cache_folder)!r}. Use a folder that exists.")
+        if self.cache_folder is not None and not isinstance(self.cache_folder, str | os.PathLike):
+            raise ValueError(f"`cache_folder` is {self.cache_folder!r}. Use the path of a folder, or None.")
         if self.tau is not None:
             real_number("tau", self.tau, low=0, strict=True)
 
     def init(self, problem: Problem, D: Array, seed: int) -> VRState:
         self.epoch_shape(problem.n_samples, len(D))
+        # Not before: a model may be loaded where that folder is not.
+        if self.cache_folder is not None and not Path(self.cache_folder).is_dir():
+            raise ValueError(f"`cache_folder` is {str(self.cache_folder)!r}. Use a folder that exists.")
         return VRState(D=D, seed=seed)
 
     def epoch_shape(self, n_samples: int, n_components: int, least: int = 1) -> tuple[int, int]:

@@ -32,6 +32,7 @@ class RowCheck:
 
     name: str  #: of the estimator that asks
     nonnegative: bool = False
+    feature_names: tuple[str, ...] | None = None
 
     def __call__(self, X: Array, numbers: Any, dtype: np.dtype[Any]) -> None:
         """Raise if a row has NaN or infinite entries, negative ones where there must be none, or too large.
@@ -40,8 +41,8 @@ class RowCheck:
         """
         low, high = float(np.min(X, initial=0)), float(np.max(X, initial=0))
         if not (math.isfinite(low) and math.isfinite(high)):
-            row = _number(numbers, int(np.argmin(np.all(np.isfinite(X), axis=1))))
-            raise ValueError(f"Row {row} of the data has NaN or infinite entries. Use finite ones.")
+            place, column = np.argwhere(~np.isfinite(X))[0].tolist()
+            raise ValueError(self.not_finite(_number(numbers, place), column, X[place, column]))
         if self.nonnegative and low < 0:
             row = _number(numbers, int(np.argmin(np.min(X, axis=1))))
             raise ValueError(
@@ -49,6 +50,15 @@ class RowCheck:
                 f"{low:g}. Use data without negative entries, or RobustNMF, whose outliers absorb them."
             )
         check_sizes(X, max(-low, high), dtype)
+
+    def not_finite(self, row: int, column: int, value: float) -> str:
+        """Return what is to be said of an entry that is not a finite number."""
+        name = "" if self.feature_names is None else f" ({self.feature_names[column]!r})"
+        return (
+            f"The entry in row {row}, column {column}{name} of the data is {value}. {self.name} takes no "
+            "NaN or infinite entries: leave out such rows or columns, or fill them in, as SimpleImputer of "
+            "scikit-learn does."
+        )
 
 
 def check_sizes(X: Any, largest_entry: float, dtype: Any, what: str = "data") -> None:
@@ -98,6 +108,12 @@ class AbstractSource(ABC):
     n_features: int
     reading: Reading
     layout: Layout
+
+    #: The names of features, where they have some.
+    feature_names: tuple[str, ...] | None = None
+
+    #: What the names of rows are called.
+    row_label: str = "row"
 
     #: After whose time blocks of rows are refused, if that is wanted.
     clock: Clock | None = None
@@ -157,6 +173,16 @@ class AbstractSource(ABC):
         """Return the same rows, read with another ``dtype``, ``mean`` or ``check``."""
         other = copy.copy(self)
         other.reading = replace(self.reading, **changes)
+        return other
+
+    def row_names(self, start: int, stop: int) -> list[str] | None:
+        """Return the names of the rows from ``start`` up to ``stop``, or None if they have none."""
+        return None
+
+    def named(self, feature_names: tuple[str, ...] | None) -> Self:
+        """Return the same rows, whose features have the given names."""
+        other = copy.copy(self)
+        other.feature_names = feature_names
         return other
 
     def until(self, clock: Clock) -> Self:

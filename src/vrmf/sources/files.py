@@ -10,10 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from vrmf.sources.tables import AbstractTable, ArrayTable, ArrowTable, SlicedTable, two_dimensional
+from vrmf.sources.arrow import ArrowTable, Columns
+from vrmf.sources.tables import AbstractTable, ArrayTable, SlicedTable, two_dimensional
 
 #: What stands between a file of HDF5 and the data set in it.
 INSIDE = "::"
+
+#: The kinds of files that have such.
+WITH_DATA_SETS = (".zarr", ".h5", ".hdf5")
 
 
 def open_table(path: Path) -> AbstractTable:
@@ -21,8 +25,8 @@ def open_table(path: Path) -> AbstractTable:
 
     A data set in a file of HDF5 is named as in ``faces.h5::group/images``, unless it is the only one.
     """
-    file, _, inside = str(path).partition(INSIDE)
-    path = Path(file)
+    file, _, inside = ("" if path.exists() else str(path)).partition(INSIDE)
+    path = Path(file) if file else path
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist. Use the path of a file or folder with rows.")
     suffix = path.suffix.lower()
@@ -30,6 +34,8 @@ def open_table(path: Path) -> AbstractTable:
         suffix = ".parquet"
     if suffix not in OPENERS:
         raise ValueError(f"{path} is of an unknown kind. Use one of {', '.join(OPENERS)}.")
+    if inside and suffix not in WITH_DATA_SETS:
+        raise ValueError(f"{path} has no data sets inside. Use its path without {INSIDE}{inside}.")
     try:
         return OPENERS[suffix](path, inside)
     except (OSError, KeyError, EOFError, ValueError) as error:
@@ -63,11 +69,15 @@ def _hdf5(path: Path, inside: str) -> AbstractTable:
 
 def _only_array(path: Path, inside: str, opened: Any, arrays: Callable[[Any], dict[str, Any]]) -> Any:
     """Return the array with the given name, or the only one of two dimensions."""
-    if inside:
-        return two_dimensional(opened[inside])
-    if hasattr(opened, "dtype"):
+    if hasattr(opened, "dtype") and not inside:
         return two_dimensional(opened)
-    found = {name: array for name, array in arrays(opened).items() if len(array.shape) == 2}
+    known = {} if hasattr(opened, "dtype") else arrays(opened)
+    if inside and inside.strip("/") not in known:
+        names = ", ".join(sorted(known)) or "none"
+        raise ValueError(f"{path} has no data set {inside!r}. Use one of those that it has: {names}.")
+    if inside:
+        return two_dimensional(known[inside.strip("/")])
+    found = {name: array for name, array in known.items() if len(array.shape or ()) == 2}
     if len(found) != 1:
         names = ", ".join(sorted(found)) or "none"
         raise ValueError(
@@ -78,12 +88,27 @@ def _only_array(path: Path, inside: str, opened: Any, arrays: Callable[[Any], di
 
 
 def _parquet(path: Path, inside: str) -> AbstractTable:
-    dataset = _library("pyarrow.dataset", path).dataset(path, format="parquet")
-    groups = [group for fragment in dataset.get_fragments() for group in fragment.split_by_row_group()]
+    files = _parquet_files(path)
+    fragments = list(_library("pyarrow.dataset", path).dataset(files, format="parquet").get_fragments())
+    columns = Columns.common({fragment.path: fragment.physical_schema for fragment in fragments})
+    groups = [group for fragment in fragments for group in fragment.split_by_row_group()]
     sizes = [group.metadata.row_group(group.row_groups[0].id).num_rows for group in groups]
-    return ArrowTable(
-        [partial(group.to_table, use_threads=False) for group in groups], sizes, dataset.schema
-    )
+    return ArrowTable([partial(_read_group, group) for group in groups], sizes, columns)
+
+
+def _parquet_files(path: Path) -> list[str]:
+    """Return the files of a folder, in the order of their names, without those that are hidden."""
+    if not path.is_dir():
+        return [str(path)]
+    found = [file for file in sorted(path.rglob("*.parquet")) if file.is_file()]
+    data = [file for file in found if not any(part[0] in "._" for part in file.relative_to(path).parts)]
+    if not data:
+        raise ValueError(f"{path} holds no .parquet files. Use a folder that does.")
+    return [str(file) for file in data]
+
+
+def _read_group(group: Any, names: list[str]) -> Any:
+    return group.to_table(schema=group.physical_schema, columns=names, use_threads=False)
 
 
 def _arrow(path: Path, inside: str) -> AbstractTable:
@@ -92,13 +117,11 @@ def _arrow(path: Path, inside: str) -> AbstractTable:
     reader = _library("pyarrow.ipc", path).open_file(pyarrow.memory_map(str(path)))
     numbers = range(reader.num_record_batches)
     sizes = [reader.get_batch(i).num_rows for i in numbers]
-    return ArrowTable([partial(reader.get_batch, i) for i in numbers], sizes, reader.schema)
+    return ArrowTable([partial(_read_batch, reader, i) for i in numbers], sizes, Columns.of(reader.schema))
 
 
-def arrow_table(X: Any) -> AbstractTable:
-    """Return the table of an Arrow table or record batch in memory."""
-    batches = X.to_batches() if hasattr(X, "to_batches") else [X]
-    return ArrowTable([lambda b=b: b for b in batches], [b.num_rows for b in batches], X.schema)
+def _read_batch(reader: Any, number: int, names: list[str]) -> Any:
+    return reader.get_batch(number).select(names)
 
 
 OPENERS: dict[str, Callable[[Path, str], AbstractTable]] = {

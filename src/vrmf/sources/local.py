@@ -11,7 +11,6 @@ import itertools
 import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,6 +18,7 @@ import numpy as np
 
 from vrmf.checks import whole_number
 from vrmf.clock import check_time, watched_by
+from vrmf.lazily import computed_once
 from vrmf.sources.base import AbstractSource, CodeFunction, Reading, RowCheck, added_up
 from vrmf.sources.layout import Layout, Part, Rows, Sample, block_slices
 from vrmf.sources.tables import AbstractRowTable, AbstractTable, as_table
@@ -64,7 +64,8 @@ class LocalSource(AbstractSource):
         self.table: AbstractTable = as_table(X)
         if chunk_rows is not None:
             whole_number("chunk_rows", chunk_rows, low=1)
-        self.n_features = self.table.shape[1]
+        self.n_features, self.feature_names = self.table.shape[1], self.table.feature_names
+        self.row_label = self.table.row_label
         self.reading = Reading(self.table.dtype, mean, check)
         if sampling == "auto":
             cheap = isinstance(self.table, AbstractRowTable) and self.table.cheap_rows
@@ -92,6 +93,9 @@ class LocalSource(AbstractSource):
             return result
 
         return added_up(map(added_up, self._results(work, rows)))
+
+    def row_names(self, start: int, stop: int) -> list[str] | None:
+        return self.table.row_names(start, stop)
 
     def room_for_codes(self, n_components: int, name: int, folder: Path | None = None) -> Array:
         shape = (self.n_samples, n_components)
@@ -195,11 +199,11 @@ class LocalSource(AbstractSource):
         start, stop = (int(bound) for bound in self.layout.bounds[chunk : chunk + 2])
         self._chunks[chunk] = known or self._reader.submit(self.table.read, start, stop)
 
-    @cached_property
+    @computed_once
     def _pool(self) -> ThreadPoolExecutor:
         return ThreadPoolExecutor(self.n_threads, thread_name_prefix="vrmf")
 
-    @cached_property
+    @computed_once
     def _reader(self) -> ThreadPoolExecutor:
         return ThreadPoolExecutor(1, thread_name_prefix="vrmf-reader")
 

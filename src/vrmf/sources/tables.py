@@ -13,8 +13,8 @@ array([[0., 1., 0., 0.],
 from __future__ import annotations
 
 import os
-import sys
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,10 @@ CHUNK_BYTES = 2**25
 ROWS_BYTES = 2**30
 MOST_ROWS = 10**6
 
+#: Attributes of zarr arrays and data sets of HDF5 that hold names.
+FEATURE_NAMES = ("feature_names", "columns")
+ROW_NAMES = ("row_names", "index")
+
 #: Bytes of a page that is read as a whole, at most.
 PAGE = 4096
 
@@ -45,10 +49,16 @@ class AbstractTable(ABC):
     shape: tuple[int, int]
     dtype: np.dtype[Any]  #: of the rows that are read: float32 if they are stored so, else float64
     in_memory: bool = False
+    feature_names: tuple[str, ...] | None = None  #: of the columns, where they have names
+    row_label: str = "row"  #: what the names of rows are called
 
     @abstractmethod
     def read(self, start: int, stop: int) -> Array:
         """Return the rows from ``start`` up to ``stop``, dense."""
+
+    def row_names(self, start: int, stop: int) -> list[str] | None:
+        """Return the names of the rows from ``start`` up to ``stop``, or None if they have none."""
+        return None
 
     def bounds(self, chunk_rows: int | None) -> Array:
         """Return where chunks begin and the last one ends."""
@@ -111,27 +121,6 @@ class SparseTable(AbstractRowTable):
         return np.array([0, self.shape[0]]) if chunk_rows is None else super().bounds(chunk_rows)
 
 
-class FrameTable(AbstractRowTable):
-    """A pandas data frame of numbers; a block of rows at a time is made an array."""
-
-    in_memory = True
-
-    def __init__(self, X: Any) -> None:
-        self.X, self.shape = X, X.shape
-        self.dtype = common_float_type(
-            {name: getattr(kind, "numpy_dtype", kind) for name, kind in X.dtypes.items()}
-        )
-
-    def read(self, start: int, stop: int) -> Array:
-        return self.X.iloc[start:stop].to_numpy(dtype=self.dtype, na_value=np.nan)
-
-    def take(self, rows: Array) -> Array:
-        return self.X.iloc[rows].to_numpy(dtype=self.dtype, na_value=np.nan)
-
-    def bounds(self, chunk_rows: int | None) -> Array:
-        return np.array([0, self.shape[0]]) if chunk_rows is None else super().bounds(chunk_rows)
-
-
 class SlicedTable(AbstractTable):
     """Anything with ``shape``, ``dtype`` and slices of rows: zarr arrays, h5py data sets, dask arrays.
 
@@ -142,6 +131,11 @@ class SlicedTable(AbstractTable):
         self.X, self.shape, self.dtype = X, tuple(X.shape), float_type(X.dtype)
         stored = getattr(X, "shards", None) or getattr(X, "chunks", None)
         self.stored_rows: int | None = stored[0] if stored else None
+        self.feature_names = _names_in(X, FEATURE_NAMES, self.shape[1])
+        self._row_names = _names_in(X, ROW_NAMES, self.shape[0])
+
+    def row_names(self, start: int, stop: int) -> list[str] | None:
+        return None if self._row_names is None else list(self._row_names[start:stop])
 
     def read(self, start: int, stop: int) -> Array:
         # One stored chunk after the other, since libraries unpack what they are asked for all at once.
@@ -178,45 +172,11 @@ class DaskTable(AbstractTable):
         return np.unique(np.cumsum([0, *self.X.chunks[0]]))  # some may be empty
 
 
-class ArrowTable(AbstractTable):
-    """Record batches of Arrow: a table in memory, an Arrow (Feather) file, or Parquet's row groups.
-
-    ``pieces`` are functions that return consecutive record batches or tables, with their numbers of
-    rows; a chunk is a whole number of pieces.
-    """
-
-    def __init__(self, pieces: list[Any], sizes: list[int], schema: Any) -> None:
-        self.pieces, self.starts = pieces, np.cumsum([0, *sizes])
-        self.dtype = common_float_type({field.name: _numpy_type(field.type) for field in schema})
-        self.shape = (int(self.starts[-1]), len(schema))
-
-    def read(self, start: int, stop: int) -> Array:
-        X = np.empty((stop - start, self.shape[1]), dtype=self.dtype)
-        first = int(np.searchsorted(self.starts, start, side="right")) - 1
-        for i in range(first, int(np.searchsorted(self.starts, stop))):
-            low, high = max(start, self.starts[i]), min(stop, self.starts[i + 1])
-            piece = self.pieces[i]().slice(low - self.starts[i], high - low)
-            for column, values in enumerate(piece.columns):
-                X[low - start : high - start, column] = values.to_numpy(zero_copy_only=False)
-            del piece
-            sys.modules["pyarrow"].default_memory_pool().release_unused()
-        return X
-
-    def bounds(self, chunk_rows: int | None) -> Array:
-        if chunk_rows is not None:
-            return super().bounds(chunk_rows)
-        wanted = rows_per_chunk(self.shape[1], self.dtype)
-        bounds = [0]
-        for end, beyond in zip(self.starts[1:], [*self.starts[2:], np.inf], strict=True):
-            if beyond - bounds[-1] > wanted:
-                bounds.append(int(end))
-        return np.array(bounds if bounds[-1] == self.shape[0] else [*bounds, self.shape[0]])
-
-
 def as_table(X: Any) -> AbstractTable:
     """Return the table for an array, a sparse matrix, a data frame, a data set, or the path of a file."""
     if isinstance(X, AbstractTable):
         return X
+    X = without_mask(X)
     if isinstance(X, str | os.PathLike):
         from vrmf.sources.files import open_table
 
@@ -225,18 +185,59 @@ def as_table(X: Any) -> AbstractTable:
         return SparseTable(two_dimensional(X).tocsr())
     library = type(X).__module__.partition(".")[0]
     if library == "xarray":
-        return as_table(two_dimensional(X).data)
-    if library == "pandas":
-        return FrameTable(X) if X.ndim == 2 else ArrayTable(two_dimensional(X))
+        from vrmf.sources.frames import labelled_table
+
+        return labelled_table(two_dimensional(X))
+    if library == "pandas" and X.ndim == 2:
+        from vrmf.sources.frames import frame_table
+
+        return frame_table(X)
     if library == "pyarrow":
-        from vrmf.sources.files import arrow_table
+        from vrmf.sources.arrow import arrow_table
 
         return arrow_table(X)
+    if library == "dask" and hasattr(X, "to_dask_array"):
+        raise ValueError("The data are a data frame of dask. Use X.to_dask_array(lengths=True).")
     if library == "dask":
         return DaskTable(two_dimensional(X))
     if library in ("zarr", "h5py"):
         return SlicedTable(two_dimensional(X))
     return ArrayTable(two_dimensional(np.asanyarray(X)))
+
+
+def _names_in(X: Any, attributes: tuple[str, ...], count: int) -> tuple[str, ...] | None:
+    """Return names from an attribute of a zarr array or a data set of HDF5, or None if it has none."""
+    known = getattr(X, "attrs", {})
+    attribute = next((name for name in attributes if name in known), None)
+    if attribute is None:
+        return None
+    found = known[attribute]
+    names = [name.decode() if isinstance(name, bytes) else str(name) for name in np.ravel(found).tolist()]
+    if len(names) != count and attribute != attributes[0]:  # a common word, which may mean something else
+        return None
+    if len(names) != count:
+        raise ValueError(
+            f"The attribute {attributes[0]} has {len(names)} names for {count}. Use one for each."
+        )
+    return tuple(names)
+
+
+def joined(name: Any) -> str:
+    """Return the name of a row; levels of an index are joined by slashes."""
+    return "/".join(map(str, name)) if isinstance(name, tuple) else str(name)
+
+
+def without_mask(X: Any) -> Any:
+    """Return an array without its mask, or raise if entries are masked, since these have no value."""
+    if not isinstance(X, np.ma.MaskedArray):
+        return X
+    if np.ma.is_masked(X):
+        places = np.argwhere(np.ma.getmaskarray(X)).tolist()
+        raise ValueError(
+            f"X is a masked array with {len(places)} masked entries, the first at {places[0]}. Missing "
+            "entries are not supported: fill them, as in X.filled(0), or leave their rows out."
+        )
+    return X.data
 
 
 def two_dimensional(X: Any) -> Any:
@@ -255,21 +256,13 @@ def float_type(dtype: Any) -> np.dtype[Any]:
     return np.dtype(np.float32 if dtype == np.float32 else np.float64)
 
 
-def common_float_type(columns: dict[str, Any]) -> np.dtype[Any]:
-    """Return the precision for columns of the given dtypes, or raise if one does not hold numbers."""
-    for name, kind in columns.items():
+def common_float_type(columns: Iterable[tuple[Any, Any]]) -> np.dtype[Any]:
+    """Return the precision for columns of given names and dtypes, or raise if one does not hold numbers."""
+    columns = list(columns)
+    for name, kind in columns:
         if not (isinstance(kind, np.dtype | type) and np.dtype(kind).kind in "fiub"):
             raise ValueError(f"The column {name!r} is of type {kind}. Use columns of real numbers.")
-    return float_type(np.result_type(*columns.values()) if columns else np.float64)
-
-
-def _numpy_type(kind: Any) -> Any:
-    """Return the dtype for a type of Arrow, or the type itself if there is none."""
-    try:
-        dtype = np.dtype(kind.to_pandas_dtype())
-    except (NotImplementedError, TypeError):
-        return kind
-    return kind if dtype.kind == "O" else dtype
+    return float_type(np.result_type(*(kind for _, kind in columns)) if columns else np.float64)
 
 
 def rows_per_chunk(n_features: int, dtype: np.dtype[Any]) -> int:

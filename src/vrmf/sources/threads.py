@@ -18,9 +18,9 @@ def thread_count(n_jobs: int | None) -> int:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if n_jobs is None:
         return cores
+    n_jobs = whole_number("n_jobs", n_jobs, low=-(10**9))
     if n_jobs == 0:
         raise ValueError("`n_jobs` is 0. Use a number of threads, or None or -1 for all cores.")
-    n_jobs = whole_number("n_jobs", n_jobs, low=-(10**9))
     return n_jobs if n_jobs > 0 else max(1, cores + 1 + n_jobs)
 
 
@@ -31,9 +31,19 @@ class _SingleThreadedBLAS:
         self._lock = threading.Lock()
         self._holders = 0
         self._limit: Any = None
+        self._inherited: Any = None  # a limit that threads of another process held
+
+    def forget_threads(self) -> None:
+        """Begin anew in a process that was forked: who holds the lock and the limit is not here."""
+        self._lock = threading.Lock()
+        if self._holders:
+            self._holders, self._inherited = 0, self._limit
 
     def __enter__(self) -> None:
         with self._lock:
+            if self._inherited is not None:
+                self._inherited.restore_original_limits()
+                self._inherited = None
             if self._holders == 0:
                 self._limit = _controller().limit(limits=1, user_api="blas")
             self._holders += 1
@@ -51,6 +61,8 @@ def _controller() -> ThreadpoolController:
 
 
 _SINGLE_THREADED_BLAS = _SingleThreadedBLAS()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_SINGLE_THREADED_BLAS.forget_threads)
 
 
 def single_threaded_blas() -> AbstractContextManager[None]:

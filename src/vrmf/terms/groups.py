@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from vrmf.checks import real_number
+from vrmf.lazily import computed_once
 from vrmf.terms.base import AbstractRowTerm, Array, Trait, row_norms, within
 
 #: Bound on the iterations for overlapping groups.
@@ -43,15 +43,17 @@ class GroupL2(AbstractRowTerm):
     weights: Sequence[float] | None = None
 
     def __post_init__(self) -> None:
+        if not isinstance(self.groups, Iterable):
+            raise ValueError(f"`groups` is {self.groups!r}. Use a sequence of sequences of column indices.")
         groups = tuple(_checked_group(number, group) for number, group in enumerate(self.groups))
         named = sorted({column for group in groups for column in group})
         if named != list(range(len(named))) or not named:
-            missing = sorted(set(range(max(named, default=0) + 1)) - set(named))
-            raise ValueError(f"`groups` leaves out the columns {missing}. Put each in a group.")
+            missing = next((i for i, column in enumerate(named) if i != column), 0)
+            raise ValueError(f"`groups` leaves out the column {missing}. Put each in a group.")
         weights = [len(group) ** 0.5 for group in groups] if self.weights is None else self.weights
-        if len(weights) != len(groups):
+        if not isinstance(weights, Sequence | np.ndarray) or np.shape(weights) != (len(groups),):
             raise ValueError(
-                f"`weights` has {len(weights)} entries for {len(groups)} groups. Use one for each."
+                f"`weights` has shape {np.shape(weights)} for {len(groups)} groups. Use one for each."
             )
         object.__setattr__(self, "groups", groups)
         object.__setattr__(self, "weights", tuple(real_number("weights", w, low=0) for w in weights))
@@ -60,7 +62,7 @@ class GroupL2(AbstractRowTerm):
     def width(self) -> int:  # type: ignore[override]
         return 1 + max(column for group in self.groups for column in group)
 
-    @functools.cached_property
+    @computed_once
     def disjoint(self) -> bool:
         """Whether no two groups share a column."""
         return sum(map(len, self.groups)) == self.width
@@ -93,7 +95,7 @@ class GroupL2(AbstractRowTerm):
             G[:, columns] = Z[:, columns] * shorten[:, None]
         return G
 
-    @functools.cached_property
+    @computed_once
     def _columns(self) -> list[Array]:
         return [np.array(group) for group in self.groups]
 
@@ -126,7 +128,7 @@ class GroupL2(AbstractRowTerm):
 
 
 def _checked_group(number: int, group: Iterable[int]) -> tuple[int, ...]:
-    columns = tuple(group)
+    columns = tuple(group) if isinstance(group, Iterable) else (group,)
     whole = all(isinstance(column, Integral) for column in columns)
     if not columns or not whole or min(columns) < 0 or len(set(columns)) < len(columns):
         raise ValueError(

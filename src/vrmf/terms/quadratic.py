@@ -19,6 +19,7 @@ import scipy.sparse
 import scipy.sparse.linalg
 
 from vrmf.checks import real_number, whole_number
+from vrmf.lazily import computed_once
 from vrmf.terms.base import AbstractRowTerm, Array, Trait, within
 
 #: A sparse I + factor · Q with a larger condition than this is not factorised, since its digits are lost.
@@ -31,7 +32,7 @@ MOST_DIAGONALISED = 4096
 class ArrayFields:
     """Equality and hash by content, for frozen dataclasses that hold arrays."""
 
-    @functools.cached_property
+    @computed_once
     def _key(self) -> tuple[Any, ...]:
         return (type(self).__name__, *(_frozen(getattr(self, f.name)) for f in fields(self)))  # type: ignore[arg-type]
 
@@ -91,16 +92,16 @@ class Quadratic(ArrayFields, AbstractRowTerm):
     def width(self) -> int:  # type: ignore[override]
         return int(self.matrix.shape[0])
 
-    @functools.cached_property
-    def smoothness(self) -> float:  # type: ignore[override]
+    @computed_once
+    def smoothness(self) -> float:
         return self.weight * self._size
 
-    @functools.cached_property
+    @computed_once
     def _size(self) -> float:
         """A bound on the largest eigenvalue of Q: the largest sum of a row of |Q|."""
         return float(np.max(abs(self.matrix).sum(axis=1), initial=0.0))
 
-    @functools.cached_property
+    @computed_once
     def _spectrum(self) -> tuple[Array, Array]:
         """Eigenvalues of Q, exactly 0 where they are nothing but rounding, and eigenvectors."""
         sparse = scipy.sparse.issparse(self.matrix)

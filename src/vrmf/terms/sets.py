@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Real
 from typing import ClassVar
 
 import numpy as np
@@ -46,6 +47,10 @@ class Box(AbstractSet):
     high: float
 
     def __post_init__(self) -> None:
+        for name in ("low", "high"):
+            end = getattr(self, name)
+            if not isinstance(end, Real) or isinstance(end, bool):
+                raise ValueError(f"`{name}` is {end!r}. Use a number.")
         low, high = float(self.low), float(self.high)
         if not low <= high or low == np.inf or high == -np.inf:
             raise ValueError(

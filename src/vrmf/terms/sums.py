@@ -35,12 +35,17 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from vrmf.checks import check_flags
+from vrmf.lazily import computed_once
 from vrmf.terms.base import AbstractRowTerm, AbstractTerm, Array, Trait, within
 from vrmf.terms.penalties import L1, Free, Ridge
 from vrmf.terms.sets import Box, NonNegative
 
 #: Bound on the iterations of Douglas–Rachford splitting.
 MAX_ITERATIONS = 20_000
+
+#: Bound on the parts of a sum, since all orders of them are tried.
+MOST_PARTS = 6
 
 #: What a sum has if all of its parts have it.
 _INHERITED = frozenset({Trait.ENTRYWISE, Trait.HOMOGENEOUS, Trait.RADIAL, Trait.QUADRATIC, Trait.ROTATABLE})
@@ -70,9 +75,12 @@ class Sum(AbstractRowTerm):
     iterative: bool = False
 
     def __post_init__(self) -> None:
+        check_flags(self)
         parts: list[AbstractTerm] = []
         for term in self.terms:
             parts.extend(term.terms if isinstance(term, Sum) else [term])
+        if len(parts) > MOST_PARTS:
+            raise ValueError(f"`terms` has {len(parts)} parts. Use at most {MOST_PARTS}.")
         iterative = self.iterative or any(isinstance(t, Sum) and t.iterative for t in self.terms)
         _check_parts(parts)
         object.__setattr__(self, "terms", tuple(parts))
@@ -125,13 +133,13 @@ class Sum(AbstractRowTerm):
     def _rows(self) -> tuple[AbstractRowTerm, ...]:
         return tuple(term for term in self.terms if isinstance(term, AbstractRowTerm))
 
-    @functools.cached_property
+    @computed_once
     def _order(self) -> tuple[AbstractTerm, ...] | None:
         """The order in which proxes compose to that of the sum, ridges aside, or None."""
         orders = itertools.permutations(_beside_ridges(self.terms))
         return next((order for order in orders if _composes(order)), None)
 
-    @functools.cached_property
+    @computed_once
     def _halves(self) -> tuple[AbstractTerm, AbstractTerm] | None:
         """A split into two parts whose proxes are known, the smoother first, or None."""
         indices = range(len(self.terms))

@@ -1,0 +1,74 @@
+"""Files of earlier versions: models are read, checkpoints are refused in a sentence.
+
+If the test of fields fails, a state or a fitted attribute has changed: raise the version of the file
+(``vrmf.storage.VERSION``, ``vrmf.checkpoint.VERSION``), keep a small file of the old version in
+``tests/files``, and write the new digest down.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import vrmf
+from shells import NAMES, fitted, rows
+from vrmf import checkpoint, storage
+from vrmf.archive import VALUES
+from vrmf.checkpoint import declared_types
+from vrmf.solvers.batch import BatchState
+from vrmf.solvers.sgd import SGDState
+from vrmf.solvers.smm import SMMState
+from vrmf.solvers.vr import VRState
+
+FILES = Path(__file__).parent / "files"
+
+#: What the present versions hold.
+MODEL = (2, "1091374258d13598")
+CHECKPOINT = (2, "96a6f78a77286d46")
+
+
+def digest(kinds: set[Any], names: list[str]) -> str:
+    known: list[Any] = [kind for kind in kinds if dataclasses.is_dataclass(kind)]  # no abstract ones
+    fields = {kind.__name__: [field.name for field in dataclasses.fields(kind)] for kind in known}
+    told = [f"{name}({', '.join(fields[name])})" for name in sorted(fields)]
+    return hashlib.blake2b("\n".join([*told, *names]).encode(), digest_size=8).hexdigest()
+
+
+def test_a_change_of_what_models_hold_raises_the_version() -> None:
+    attributes = sorted({name for each in NAMES for name in vars(fitted(each))})
+    assert (storage.VERSION, digest(set(VALUES), attributes)) == MODEL
+
+
+def test_a_change_of_what_checkpoints_hold_raises_the_version() -> None:
+    states = set().union(*map(declared_types, (BatchState, SGDState, SMMState, VRState, checkpoint.Start)))
+    columns = list(vrmf.loop.COLUMNS)
+    assert (checkpoint.VERSION, digest(states, columns)) == CHECKPOINT
+
+
+@pytest.mark.parametrize("path", sorted(FILES.glob("*.vrmf")), ids=lambda path: path.stem)
+def test_models_of_all_versions_are_read(path: Path) -> None:
+    model = vrmf.load(path)
+    X = rows()
+    codes = np.loadtxt(path.with_suffix(".csv"), delimiter=",", ndmin=2)
+    np.testing.assert_allclose(model.transform(X), codes, rtol=1e-5, atol=1e-7)
+    assert np.isfinite(model.objective_) and isinstance(model.relative_stationarity_, float)
+    model.partial_fit(X[:7])
+    model.fit(X)
+
+
+def test_there_is_a_file_of_each_version() -> None:
+    versions = {int(path.stem.rpartition("-v")[2]) for path in FILES.glob("*.vrmf")}
+    assert versions == set(range(1, storage.VERSION + 1))
+
+
+def test_an_old_checkpoint_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    place = tmp_path / "fit.checkpoint"
+    vrmf.NMF(2, max_iter=1, tol=0, random_state=0, checkpoint=place).fit(rows())
+    place.write_bytes(place.read_bytes().replace(b"vrmf-checkpoint 2", b"vrmf-checkpoint 1", 1))
+    with pytest.raises(ValueError, match=r"has version 1 of the format.*remove the file to start anew\."):
+        vrmf.NMF(2, max_iter=1, tol=0, random_state=0, checkpoint=place).fit(rows())

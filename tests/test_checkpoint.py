@@ -27,7 +27,8 @@ from test_storage import nodes
 from vrmf import checkpoint
 from vrmf.archive import Reader
 from vrmf.atomic import remove_leftovers, replacing
-from vrmf.checkpoint import declared_types, types_in, verify
+from vrmf.checkpoint import verify
+from vrmf.declared import declared_types, types_in
 from vrmf.estimators import AbstractFactorizer
 from vrmf.loop import History, Iterate, Measurement
 from vrmf.solvers import SMM, VR, AbstractSolver

@@ -103,6 +103,16 @@ TERMS: dict[str, tuple[Callable[..., Any], str, set[str]]] = {
         "high",
         {"negative", "negative fraction", "fraction", "infinite"},
     ),
+    "Quadratic, matrix": (
+        lambda value: Quadratic(value),
+        "matrix",
+        {*VALUES} - {"word", "dict", "function"},
+    ),
+    "Sum, terms": (
+        lambda value: Sum(value),
+        "terms",
+        {*VALUES} - {"negative", "fraction", "nan", "function"},
+    ),
     "Sum": (lambda value: Sum((NonNegative(), L1(1.0)), value), "iterative", set()),
     "GroupL2, groups": (GroupL2, "groups", set()),
     "GroupL2, weights": (lambda value: GroupL2([[0], [1]], value), "weights", {"list"}),

@@ -19,7 +19,7 @@ import vrmf
 from shells import NAMES, fitted, rows
 from vrmf import checkpoint, storage
 from vrmf.archive import VALUES
-from vrmf.checkpoint import declared_types
+from vrmf.declared import declared_types
 from vrmf.solvers.batch import BatchState
 from vrmf.solvers.sgd import SGDState
 from vrmf.solvers.smm import SMMState

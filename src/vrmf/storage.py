@@ -24,7 +24,7 @@ import numpy as np
 from vrmf._version import __version__
 from vrmf.archive import VALUES, Reader, UnknownType, Writer, write_archive
 from vrmf.atomic import replacing
-from vrmf.checkpoint import check_declared
+from vrmf.declared import check_declared
 from vrmf.estimators import ESTIMATORS, AbstractFactorizer
 from vrmf.solvers.base import State
 

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vrmf.atomic import check_place, remove_leftovers
-from vrmf.checkpoint import Checkpoint, Saved, Start, types_in
+from vrmf.checkpoint import Checkpoint, Saved, Start
 from vrmf.clock import Clock, watched_by
+from vrmf.declared import types_in
 from vrmf.estimators.outcome import Certifier, Report
 from vrmf.estimators.reporting import recorder, watcher
 from vrmf.fingerprint import data_fingerprint, described

@@ -242,7 +242,10 @@ def _symmetric(matrix: Any) -> Any:
     if scipy.sparse.issparse(matrix):
         matrix = scipy.sparse.csr_array(matrix, dtype=np.float64)
     else:
-        matrix = np.asarray(matrix, dtype=np.float64)
+        try:
+            matrix = np.asarray(matrix, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"`matrix` is {matrix!r}. Use a square matrix of real numbers.") from error
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
         raise ValueError(f"The matrix of a quadratic penalty has shape {matrix.shape}. Use a square one.")
     if not np.all(np.isfinite(matrix.data if scipy.sparse.issparse(matrix) else matrix)):

@@ -30,6 +30,7 @@ import functools
 import itertools
 import math
 import warnings
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -76,6 +77,8 @@ class Sum(AbstractRowTerm):
 
     def __post_init__(self) -> None:
         check_flags(self)
+        if not isinstance(self.terms, Iterable):
+            raise ValueError(f"`terms` is {self.terms!r}. Use a sequence of terms.")
         parts: list[AbstractTerm] = []
         for term in self.terms:
             parts.extend(term.terms if isinstance(term, Sum) else [term])

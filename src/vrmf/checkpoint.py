@@ -96,7 +96,8 @@ class Checkpoint:
         with self._reader() as reader:
             start = Start(**reader.decode(manifest["start"]))
             check_declared(start)
-            if start.D.shape != (len(start.D), source.n_features) or start.D.dtype != source.dtype:
+            fits = start.D.ndim == 2 and start.D.shape[1] == source.n_features and len(start.D) > 0
+            if not fits or start.D.dtype != source.dtype:
                 raise TypeError(f"its dictionary is of shape {start.D.shape} and type {start.D.dtype}")
             history = _history_in(reader, manifest)
             seconds, epoch = float(manifest["seconds"]), int(manifest["epoch"])

@@ -58,6 +58,8 @@ def _is_of(value: Any, hint: Any) -> bool:
     if hint in (float, int):
         kinds = (int, np.integer) if hint is int else (int, float, np.integer, np.floating)
         return isinstance(value, kinds) and not isinstance(value, bool)
+    if isinstance(value, np.ndarray) and value.dtype.kind not in "fiub":  # no words among numbers
+        return False
     return isinstance(value, origin or hint)
 
 

@@ -13,7 +13,6 @@ b,0.0,2.0
 
 from __future__ import annotations
 
-import importlib
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from vrmf.atomic import replacing, replacing_folder
+from vrmf.extras import library
 from vrmf.terms.base import Array
 
 #: Bytes of a chunk of a zarr array.
@@ -64,8 +64,8 @@ def check_code_file(name: str, path: Path) -> None:
     suffix = path.suffix.lower()
     if suffix not in FORMATS:
         raise ValueError(f"`{name}` is {path}. Use a file that ends in {', '.join(FORMATS)}.")
-    if library := FORMATS[suffix].library:
-        _imported(library, suffix)
+    if needed := FORMATS[suffix].library:
+        library(needed, path)
 
 
 def is_folder(path: Path) -> bool:
@@ -106,7 +106,7 @@ def _quoted(text: str) -> str:
 
 
 def _write_parquet(path: Path, blocks: Iterator[Array], table: CodeTable) -> None:
-    pyarrow, parquet = _imported("pyarrow", ".parquet"), _imported("pyarrow.parquet", ".parquet")
+    pyarrow, parquet = library("pyarrow", path), library("pyarrow.parquet", path)
     number = pyarrow.from_numpy_dtype(table.dtype)
     fields = [(name, number) for name in table.components]
     schema = pyarrow.schema(fields)
@@ -140,7 +140,7 @@ def _described(name: str, kind: str) -> dict[str, Any]:
 
 
 def _write_zarr(path: Path, blocks: Iterator[Array], table: CodeTable) -> None:
-    zarr = _imported("zarr", ".zarr")
+    zarr = library("zarr", path)
     row_bytes = max(1, table.shape[1] * table.dtype.itemsize)
     chunk = (max(1, min(table.n_rows, ZARR_CHUNK // row_bytes)), table.shape[1])
     with replacing_folder(path, table.overwrite) as folder:
@@ -184,11 +184,3 @@ FORMATS = {
     ".parquet": _Format(_write_parquet, "pyarrow"),
     ".zarr": _Format(_write_zarr, "zarr"),
 }
-
-
-def _imported(library: str, suffix: str) -> Any:
-    try:
-        return importlib.import_module(library)
-    except ImportError as error:
-        package = library.partition(".")[0]
-        raise ImportError(f"A {suffix} file needs {package}. Install it with pip: vrmf[files].") from error

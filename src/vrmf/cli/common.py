@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, TypeVar
 
 import click
 from sklearn.exceptions import ConvergenceWarning
@@ -15,6 +16,8 @@ from vrmf.sources.files import INSIDE
 from vrmf.sources.lazy import dask_array
 from vrmf.sources.tables import as_table
 
+T = TypeVar("T", bound=Callable[..., Any])
+
 #: The exit code of a command that was interrupted from the keyboard.
 INTERRUPTED = 130
 
@@ -23,6 +26,12 @@ jobs_option = click.option("--jobs", type=int, help="Threads.  [default: all cor
 chunk_rows_option = click.option(
     "--chunk-rows", type=click.IntRange(min=1), help="Rows read at once.  [default: about 32 MB]"
 )
+
+
+def output_option(default: str, text: str) -> Callable[[T], T]:
+    """Return the option for the file of results."""
+    kind = click.Path(path_type=Path)
+    return click.option("-o", "--output", type=kind, default=Path(default), help=text)
 
 
 @contextmanager

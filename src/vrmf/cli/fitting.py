@@ -15,6 +15,7 @@ from vrmf.cli.common import (
     file_of,
     force_option,
     jobs_option,
+    output_option,
     rows_in,
     stopped,
     told_plainly,
@@ -56,13 +57,7 @@ WORDS = {"True": True, "False": False, "None": None}
     required=True,
     help="Number of atoms.",
 )
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path),
-    default=Path("model.vrmf"),
-    help="File for the model.",
-)
+@output_option("model.vrmf", "File for the model.")
 @force_option
 @click.option("--solver", type=click.Choice(tuple(SOLVERS)), default="vr", help="Method.")
 @click.option("--max-iter", type=click.IntRange(min=1), default=300, help="Largest number of epochs.")

@@ -11,6 +11,7 @@ from vrmf.cli.common import (
     file_of,
     force_option,
     jobs_option,
+    output_option,
     rows_in,
     stopped,
     told_plainly,
@@ -23,12 +24,9 @@ from vrmf.storage import load
 @click.command()
 @click.argument("model", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.argument("data")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path),
-    default=Path("codes.npy"),
-    help="File for the codes: .npy, .csv, .parquet or .zarr. The last three name rows and components.",
+@output_option(
+    "codes.npy",
+    "File for the codes: .npy, .csv, .parquet or .zarr. The last three name rows and components.",
 )
 @force_option
 @jobs_option

@@ -158,12 +158,9 @@ def _in(file: str) -> str:
 
 def _checked_type(file: str, field: Any) -> Any:
     """Return the dtype of a column, or raise if it does not hold numbers."""
-    try:
-        kind = np.dtype(field.type.to_pandas_dtype())
-    except (NotImplementedError, TypeError):
-        kind = np.dtype(object)
-    if kind.kind not in "fiub":
+    known = sys.modules["pyarrow"].types
+    if not any(is_kind(field.type) for is_kind in (known.is_floating, known.is_integer, known.is_boolean)):
         raise ValueError(
             f"{_in(file)}The column {field.name!r} is of type {field.type}. Use columns of real numbers."
         )
-    return kind
+    return np.dtype(field.type.to_pandas_dtype())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from vrmf.extras import library
 from vrmf.sources.arrow import ArrowTable, Columns
 from vrmf.sources.tables import AbstractTable, ArrayTable, SlicedTable, two_dimensional
 
@@ -50,12 +50,12 @@ def _npy(path: Path, inside: str) -> AbstractTable:
 
 
 def _zarr(path: Path, inside: str) -> AbstractTable:
-    opened = _library("zarr", path).open(str(path), mode="r")
+    opened = library("zarr", path).open(str(path), mode="r")
     return SlicedTable(_only_array(path, inside, opened, lambda group: dict(group.arrays())))
 
 
 def _hdf5(path: Path, inside: str) -> AbstractTable:
-    h5py = _library("h5py", path)
+    h5py = library("h5py", path)
 
     def datasets(group: Any) -> dict[str, Any]:
         found: dict[str, Any] = {}
@@ -89,7 +89,7 @@ def _only_array(path: Path, inside: str, opened: Any, arrays: Callable[[Any], di
 
 def _parquet(path: Path, inside: str) -> AbstractTable:
     files = _parquet_files(path)
-    fragments = list(_library("pyarrow.dataset", path).dataset(files, format="parquet").get_fragments())
+    fragments = list(library("pyarrow.dataset", path).dataset(files, format="parquet").get_fragments())
     columns = Columns.common({fragment.path: fragment.physical_schema for fragment in fragments})
     groups = [group for fragment in fragments for group in fragment.split_by_row_group()]
     sizes = [group.metadata.row_group(group.row_groups[0].id).num_rows for group in groups]
@@ -112,9 +112,9 @@ def _read_group(group: Any, names: list[str]) -> Any:
 
 
 def _arrow(path: Path, inside: str) -> AbstractTable:
-    pyarrow = _library("pyarrow", path)
+    pyarrow = library("pyarrow", path)
     # A compressed batch is decompressed when it is asked for; another is a view of the mapped file.
-    reader = _library("pyarrow.ipc", path).open_file(pyarrow.memory_map(str(path)))
+    reader = library("pyarrow.ipc", path).open_file(pyarrow.memory_map(str(path)))
     numbers = range(reader.num_record_batches)
     sizes = [reader.get_batch(i).num_rows for i in numbers]
     return ArrowTable([partial(_read_batch, reader, i) for i in numbers], sizes, Columns.of(reader.schema))
@@ -133,11 +133,3 @@ OPENERS: dict[str, Callable[[Path, str], AbstractTable]] = {
     ".arrow": _arrow,
     ".feather": _arrow,
 }
-
-
-def _library(name: str, path: Path) -> Any:
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        package = name.partition(".")[0]
-        raise ImportError(f"{path} needs the package {package}. Install it with pip.") from error

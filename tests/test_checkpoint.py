@@ -526,6 +526,26 @@ def test_whatever_is_changed_in_a_sealed_file_it_goes_on_or_is_refused(kept: Pat
             assert str(error).startswith(str(path)), repr(error)
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_arrays_of_other_shapes_in_a_sealed_file_are_refused_by_its_name(
+    kept: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "c"
+    with zipfile.ZipFile(kept) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    manifest, refused = json.loads(members["manifest.json"]), 0
+    for name in [name for name in members if name.endswith(".npy")]:
+        file = io.BytesIO()
+        np.save(file, np.ones((2, 9)))
+        resealed(path, manifest, members | {name: file.getvalue()})
+        try:
+            model("vr", max_iter=4, checkpoint=path).fit(X)
+        except ValueError as error:
+            assert str(error).startswith(str(path)), f"{name}: {error!r}"
+            refused += 1
+    assert refused > 3
+
+
 def test_bad_places_are_found_before_the_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vrmf.NMF, "_start", lambda *arguments: pytest.fail("the work began"))
     for place, message in [

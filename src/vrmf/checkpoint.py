@@ -36,6 +36,9 @@ from vrmf.terms.base import Array
 FORMAT = "vrmf-checkpoint"
 VERSION = 2
 
+#: What numbers that do not fit together may raise in a step.
+MISFITS = (ValueError, TypeError, IndexError, AttributeError, ArithmeticError)
+
 _HEADER = re.compile(rb"vrmf-checkpoint (\d{1,9}) ([0-9a-f]{64})\n")
 _CHUNK = 2**20
 
@@ -120,7 +123,8 @@ class Checkpoint:
     def keeping(self, start: Start, saved: Saved | None) -> Iterator[Watch]:
         """Give a function that saves the iterates which it sees, when it is time.
 
-        What is newest is saved at the end, and also if the run ends by an exception.
+        What is newest is saved at the end, and also if the run ends by an exception. If a run cannot take
+        its first step from the file, the error names that.
         """
         keeper = _Keeper(self, start, is_saved=saved is not None)
         try:
@@ -130,6 +134,12 @@ class Checkpoint:
                 keeper.save()
             except Exception as failure:
                 error.add_note(f"The checkpoint {self.path} could not be brought up to date: {failure!r}")
+            unmoved = saved is not None and keeper.is_saved
+            if unmoved and isinstance(error, MISFITS) and not str(error).startswith(str(self.path)):
+                raise ValueError(
+                    f"{self.path} holds a fit that cannot go on ({error!r}). If somebody has changed it, "
+                    "remove the file to start anew."
+                ) from error
             raise
         keeper.save()
 

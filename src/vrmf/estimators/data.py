@@ -63,8 +63,7 @@ def rows_for(
     check = RowCheck(type(estimator).__name__, nonnegative)
     if isinstance(X, AbstractSource) or read_in_pieces(X):
         source = X if isinstance(X, AbstractSource) else _source_of_pieces(X, n_jobs)
-        check_names(estimator, source.feature_names, reset)
-        _check_shape(estimator, source.n_samples, source.n_features, reset)
+        _check_shape(estimator, source, reset)
         source = source.read_as(check=replace(check, feature_names=source.feature_names))
     else:
         _check_columns(X)
@@ -158,15 +157,18 @@ def _column_sums(X: Array) -> Array:
     return np.asarray(np.sum(X, axis=0, dtype=np.float64))
 
 
-def _check_shape(estimator: Any, n_samples: int, n_features: int, reset: bool) -> None:
-    if n_samples < 1 or n_features < 1:
+def _check_shape(estimator: Any, source: AbstractSource, reset: bool) -> None:
+    """Learn the features, or raise if they are not those of the fit: by name, where they have names."""
+    if source.n_samples < 1 or source.n_features < 1:
         raise ValueError(
-            f"The data have {n_samples} rows and {n_features} features. Use at least one of each."
+            f"The data have {source.n_samples} rows and {source.n_features} features. Use at least one "
+            "of each."
         )
+    check_names(estimator, source.feature_names, reset)
     if reset:
-        estimator.n_features_in_ = n_features
+        estimator.n_features_in_ = source.n_features
     else:
-        check_width(estimator, n_features)
+        check_width(estimator, source.n_features)
 
 
 def check_width(estimator: Any, n_features: int) -> None:

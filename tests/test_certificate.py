@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import cvxpy as cp
 import numpy as np
 import pytest
+from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 
 from shells import ROTATING, codes_may_stop_short, corrupted, every_estimator, every_solver, make, rows
@@ -239,6 +241,37 @@ def test_a_dictionary_worse_than_the_best_is_not_the_answer() -> None:
     history = after(measurement(0.5, objective=1.0), measurement(1e-9, objective=2.0, is_exact=True))
     assert Stationary(1e-3, lambda D: measurement(0.0))(moment(None), history) is None
     assert history.best is not None and history.best.objective == 1.0
+
+
+def after_passes(*objectives: float) -> History:
+    """Return a history of dictionaries that are all within a tolerance of 1e-6, one each pass."""
+    history = History()
+    for passes, objective in enumerate((math.nan, *objectives)):
+        known = None if math.isnan(objective) else measurement(1e-7, objective, is_exact=True)
+        history.add(replace(moment(known), passes=float(passes)))
+    return history
+
+
+def test_a_fit_that_still_gains_is_not_stationary() -> None:
+    """Near a saddle point a full step promises little, but each pass gains, and later ones gain more."""
+    rule = Stationary(1e-6, lambda D: measurement(1e-7, is_exact=True))
+    assert rule(moment(None), after_passes(1.0 + 2e-5, 1.0)) is None
+    assert rule(moment(None), after_passes(1.0 + 2e-5, 1.0, 1.0 - 2e-6)) is not None
+    assert rule(moment(None), after_passes(1.0)) is not None, "nothing older is known"
+
+
+def test_what_was_gained_is_told_over_a_pass_or_more() -> None:
+    history = after_passes(1.3, 1.2, 1.0)
+    assert history.recent_gain == pytest.approx(0.2)
+    between = measurement(1e-7, 0.8, is_exact=True)
+    history.add(replace(moment(None), passes=3.25), between)
+    assert history.recent_gain == pytest.approx(0.2 / 0.8), "against the one at least a pass ago"
+    assert History().recent_gain == 0 and after_passes(1.0).recent_gain == 0
+
+
+def test_nmf_of_digits_does_not_stop_near_a_saddle_point() -> None:
+    model = NMF(49, random_state=0).fit(load_digits().data)
+    assert model.stop_reason_.startswith("stationary") and model.objective_ <= 1.02 * 1.0814
 
 
 @every_estimator

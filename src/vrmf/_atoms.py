@@ -11,32 +11,50 @@ from vrmf.terms.base import Array
 FREE, BALL, NONNEGATIVE, NONNEGATIVE_BALL, SIMPLEX = range(5)
 
 
+#: Atoms that move before the gradients of all later ones follow, by one product of matrices.
+BLOCK = 16
+
+
 @compiled
 def sweep_atoms(A: Array, G: Array, D: Array, kind: int, used: Array) -> None:
     """Move each used atom of D, in place, to the minimum of ½ tr(Dᵀ A D) + linear in its set.
 
-    G is the gradient of the smooth part at the D that comes in, and leaves as that at the D that
-    goes out. Only atoms that have moved change the gradient of the later ones.
+    G is the gradient of the smooth part at the D that comes in. An atom needs its gradient after the
+    moves of the atoms before it, so only the gradients of later atoms follow; G is overwritten.
     """
     k, d = D.shape
-    target = np.empty(d, dtype=D.dtype)
-    for j in range(k):
-        if not used[j]:
-            continue
-        inverse = 1 / A[j, j]
-        for i in range(d):
-            target[i] = D[j, i] - G[j, i] * inverse
-        if kind != FREE:
-            _project(target, kind)
-        for i in range(d):
-            old = D[j, i]
-            D[j, i] = target[i]
-            target[i] -= old
-        for other in range(k):
-            weight = A[other, j]
-            if weight != 0:
+    moves, weights = np.empty((BLOCK, d), D.dtype), np.empty((k, BLOCK), D.dtype)
+    for start in range(0, k, BLOCK):
+        end = min(start + BLOCK, k)
+        for j in range(start, end):
+            move = moves[j - start]
+            _move_atom(A, G, D, kind, used[j], j, move)
+            for other in range(j + 1, end):
+                weight, slope = A[other, j], G[other]
                 for i in range(d):
-                    G[other, i] += weight * target[i]
+                    slope[i] += weight * move[i]
+        if end < k:
+            for other in range(end, k):
+                for j in range(start, end):
+                    weights[other, j - start] = A[other, j]
+            G[end:] += np.dot(weights[end:], moves)
+
+
+@compiled
+def _move_atom(A: Array, G: Array, D: Array, kind: int, used: bool, j: int, move: Array) -> None:
+    """Move atom j to its minimum, and write by how much it moved."""
+    if not used:
+        move[:] = 0
+        return
+    inverse, atom, slope = 1 / A[j, j], D[j], G[j]
+    for i in range(len(move)):
+        move[i] = atom[i] - slope[i] * inverse
+    if kind != FREE:
+        _project(move, kind)
+    for i in range(len(move)):
+        old = atom[i]
+        atom[i] = move[i]
+        move[i] -= old
 
 
 @compiled

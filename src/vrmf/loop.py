@@ -136,6 +136,16 @@ class History:
             self.best = None
         self.note(measured, -2 if math.isnan(self.objective[-1]) else -1)
 
+    @property
+    def recent_gain(self) -> float:
+        """The share by which the objective fell over the last pass or more; 0 if nothing older is known."""
+        known = (i for i in reversed(range(len(self.step))) if not math.isnan(self.objective[i]))
+        newest = next(known, None)
+        if newest is None:
+            return 0.0
+        older = next((i for i in known if self.passes[i] <= self.passes[newest] - 1), newest)
+        return (self.objective[older] - self.objective[newest]) / (abs(self.objective[newest]) or 1.0)
+
     def mark(self) -> Mark:
         """Return by what :meth:`upto` finds the record as it is now, however it grows."""
         newest = tuple(getattr(self, name)[-1] for name in MEASURED)
@@ -192,12 +202,17 @@ class Reason:
 
 Rule = Callable[[Iterate, History], Reason | None]
 
+#: A fit that gains this many times ``tol`` from one pass to the next is not stationary yet.
+STILL_GAINING = 10.0
+
 
 @dataclass(frozen=True)
 class Stationary:
     """Stop when the relative stationarity is at most ``tol``, or at the level of rounding.
 
-    A fit that is nearly exact has nothing to gain either.
+    A fit that is nearly exact has nothing to gain either. A fit that still gains, more than STILL_GAINING
+    times ``tol`` from one pass to the next, goes on: near a saddle point a single step promises little,
+    while the objective falls and will fall faster.
 
     A step measures with codes that are as exact as it needs, so ``certify`` measures once more, with
     exact ones. The dictionary for which it confirms ``tol`` is the answer; else the run goes on.
@@ -215,6 +230,8 @@ class Stationary:
             return None
         if rises(measured.objective, best.objective, measured.D.dtype):
             return None
+        if self._still_gains(measured, history):
+            return None
         if not measured.is_exact:
             measured = self.certify(measured.D)
             history.correct(measured)
@@ -227,6 +244,11 @@ class Stationary:
         elif promised <= measured.rounding:
             text = "stationary to rounding: the objective cannot fall further"
         return Reason(f"{text} (tol={self.tol:g})", True, answer=measured.D)
+
+    def _still_gains(self, measured: Measurement, history: History) -> bool:
+        if measured.relative_stationarity <= measured.rounding or measured.is_nearly_exact(self.tol):
+            return False
+        return history.recent_gain > STILL_GAINING * self.tol
 
 
 @dataclass(frozen=True)

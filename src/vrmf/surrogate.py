@@ -115,12 +115,13 @@ def by_atoms(term: AbstractRowTerm, A: Array, G: Array, D: Array, sweeps: int = 
     used = np.diag(A) > np.finfo(A.dtype).eps * np.max(np.diag(A), initial=0.0)
     kind = atom_set(rest)
     D = D.copy()
-    if smooth is None and kind is not None:
-        A, G = np.ascontiguousarray(A), G.copy()
-        for _ in range(sweeps):
-            sweep_atoms(A, G, D, kind, used)
-        return D
     start, most = D.copy(), float(np.max(np.diag(A), initial=0.0)) or 1.0
+    if smooth is None and kind is not None:
+        A = np.ascontiguousarray(A)
+        for sweep in range(sweeps):
+            slope = G + A @ (D - start) if sweep else np.array(G, order="C")
+            sweep_atoms(A, slope, D, kind, used)
+        return D
     for _ in range(sweeps):
         for j in range(len(D)):
             slope, curvature = G[j] + A[j] @ (D - start), float(A[j, j]) if used[j] else most

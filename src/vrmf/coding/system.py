@@ -8,6 +8,7 @@ import numpy as np
 import scipy.linalg
 
 from vrmf.coding.base import Atoms
+from vrmf.compiled import compiled
 from vrmf.lazily import computed_once
 from vrmf.terms.base import Array
 
@@ -34,13 +35,13 @@ class System:
         mean = float(np.mean(np.diagonal(A), dtype=np.float64)) or 1.0
         inverse, factor = _inverse(A)
         # Newton steps correct themselves, so an inverse of a digit or two is of use.
-        if inverse is not None and _largest_column(A) * _largest_column(inverse) > 0.05 / eps:
+        if inverse is not None and _largest_row(A) * _largest_row(inverse) > 0.05 / eps:
             inverse = None
         if factor is None:  # singular: let the flat directions count as a thousandth
             factor = _inverse(shifted(A, 1e-3 * mean))[1]
         pivots = np.diagonal(factor) if factor is not None else np.full(k, mean**0.5)
         geometric = float(np.exp(2 * np.mean(np.log(pivots, dtype=np.float64))))
-        bound = _largest_column(A) or 1.0
+        bound = _largest_row(A) or 1.0
         curvature = mean**0.5 * max(geometric, 1e-4 * mean) ** 0.5
         rank = k if ridge else min(atoms.D.shape)
         return cls(A, inverse, max(curvature, 1e3 * eps * bound), bound, rank)
@@ -71,9 +72,27 @@ def _inverse(A: Array) -> tuple[Array | None, Array | None]:
     if failed:
         return None, None
     half = potri(factor, lower=True)[0]
-    inverse = half + np.tril(half, -1).T
-    return np.ascontiguousarray(inverse), factor
+    return _mirrored(half), factor
 
 
-def _largest_column(A: Array) -> float:
-    return float(np.max(np.sum(np.abs(A), axis=0)))
+@compiled
+def _largest_row(A: Array) -> float:
+    """Return the largest sum of absolute values in a row, a bound on the eigenvalues of symmetric A."""
+    largest = 0.0
+    for i in range(len(A)):
+        total = 0.0
+        for j in range(A.shape[1]):
+            total += abs(A[i, j])
+        largest = max(largest, total)
+    return largest
+
+
+@compiled
+def _mirrored(half: Array) -> Array:
+    """Return the symmetric matrix of which the lower triangle is given."""
+    k = len(half)
+    whole = np.empty((k, k), half.dtype)
+    for i in range(k):
+        for j in range(i + 1):
+            whole[i, j] = whole[j, i] = half[i, j]
+    return whole

@@ -82,7 +82,8 @@ class AbstractFactorizer(
     tol : float
         Stop when the relative stationarity is at most ``tol``: when one more full step promises to lower
         the objective by no more than this share of it. It is confirmed by exact codes of all rows for
-        the dictionary that is returned. A fit that is nearly exact, to an error of 10⁻³ or √tol,
+        the dictionary that is returned. A fit that still gains ten times as much from one pass to the next
+        goes on. A fit that is nearly exact, to an error of 10⁻³ or √tol,
         ends, too. 0 runs the whole budget. SMM and SGD know it only where
         ``record_every`` makes it known.
     random_state : int, RandomState instance or None

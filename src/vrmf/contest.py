@@ -19,7 +19,6 @@ import numpy as np
 
 from vrmf.clock import OutOfTime
 from vrmf.coding import Atoms, Coder
-from vrmf.coding.forms import GroupForm, form_of
 from vrmf.formulations import Formulation
 from vrmf.surrogate import minimise_surrogate
 from vrmf.terms.base import Array
@@ -80,8 +79,8 @@ def rows_for_contest(n_rows: int, n_components: int, n_features: int) -> int:
 
 def has_dear_codes(formulation: Formulation) -> bool:
     """Whether codes cost far more than products of rows and atoms: those of groups that overlap."""
-    form = form_of(formulation.code)
-    return isinstance(form, GroupForm) and not form.term.disjoint
+    known = formulation.code.canonical
+    return known is not None and known.groups is not None and not known.groups.disjoint
 
 
 def best_start(formulation: Formulation, X: Array, starts: Sequence[Array]) -> Array:

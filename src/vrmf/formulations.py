@@ -42,7 +42,6 @@ from vrmf.terms import (
     UnitBall,
 )
 from vrmf.terms.base import Array
-from vrmf.terms.sums import ridge_of
 
 
 @dataclass(frozen=True)
@@ -155,7 +154,8 @@ class Formulation:
         whose envelope is flat. Where both vanish (A4) fails, and a thousandth of the largest
         curvature stands in.
         """
-        ridge = ridge_of(self.code)
+        known = self.code.canonical
+        ridge = 0.0 if known is None else known.ridge
         fit = 0.0 if self.has_outliers else atoms.smallest_curvature
         return max(ridge + fit, 1e-3 * atoms.squared_norm)
 

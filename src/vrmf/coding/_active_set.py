@@ -1,7 +1,7 @@
 """Compiled: sparse codes by descent from face to face, one row at a time.
 
-For one row minimise F(h) = ½ hAhᵀ − c·h + Σⱼ slope·|hⱼ| with low ≤ hⱼ ≤ high. The *free* entries S of a code
-move, each on its side of 0 and between the bounds; the others are *pinned* at 0 or at a bound. A round
+For one row minimise F(h) = ½ hAhᵀ − c·h + Σⱼ slope·|hⱼ| with low ≤ hⱼ ≤ high. The *free* entries S of a
+code move, each on its side of 0 and between the bounds; the others are *pinned* at 0 or at a bound. A round
 
 1. moves the free entries to the minimum of F over their face: the step x solves A[S, S] x = residual, and
    entries that would leave the face stop at its end, where they are pinned;
@@ -12,8 +12,9 @@ Each step lowers F. Freed entries may block each other at first; those that the 
 side are pinned again, and one that moves to the right side is always among them, since the step points
 downhill. So no face is visited twice, but for rounding, and rounds are bounded for that.
 
-With the Cholesky factor L of A[S, S] and y = L⁻¹ residual, F is ½‖y‖² above its minimum over the face without
-ends. Factor and y are updated as entries come and go, which costs |S|² operations, and the force |S|·k.
+With the Cholesky factor L of A[S, S] and y = L⁻¹ residual, F is ½‖y‖² above its minimum over the face
+without ends. Factor and y are updated as entries come and go, which costs |S|² operations; the force
+costs |S|·k.
 """
 
 from __future__ import annotations
@@ -23,16 +24,20 @@ import numpy as np
 from vrmf.compiled import compiled
 from vrmf.terms.base import Array
 
-#: Steps of coordinate descent with which cold codes begin, at most, and the share of the first step, squared,
-#: at which it ends: it finds the strongest entries, and is slow from there on.
+#: Most steps of coordinate descent with which cold codes begin. It finds the strongest entries fast, and is
+#: slow from there on.
 GREEDY_STEPS = 8
+
+#: Coordinate descent ends when the square of a step is at most this share of the first one's.
 GREEDY_END = 0.01
 
 #: Pinned entries with more than this share of the largest pull are freed together.
 FREED_TOGETHER = 0.6
 
-#: Rounds after which a row is left to other methods, and rounds that free nothing, which only fight rounding.
+#: Rounds after which a row is left to other methods.
 MOST_ROUNDS = 60
+
+#: Rounds that free no entry, and only fight rounding, after which a row is left to other methods.
 MOST_IDLE_ROUNDS = 3
 
 #: An entry that is this part of its way short of an end has arrived.
@@ -42,11 +47,12 @@ ARRIVED = 1e-13
 #: slope, low and high of the penalty.
 Penalty = tuple[float, float, float]
 
-#: The free entries, where each entry of a code is among them (PINNED or BLOCKED if it is not), on which side of 0
-#: each free entry stays (0 if there is no kink), and its value.
+#: The free entries; the place of each entry of a code among them, or PINNED, or BLOCKED; the side of 0 on
+#: which each free entry stays (0 if there is no kink); its value.
 Face = tuple[Array, Array, Array, Array]
 
-#: The Cholesky factor L of A[S, S], with the inverses of its diagonal; y = L⁻¹ residual; the step; room for another.
+#: The Cholesky factor L of A[S, S], with the inverses of its diagonal; y = L⁻¹ residual; the step; what of
+#: y is left if the step is cut off at the ends.
 System = tuple[Array, Array, Array, Array]
 
 #: Not free; not free, and dependent on those that are.
@@ -69,14 +75,19 @@ def active_set_rows(
 ) -> None:
     """Move each row of ``H`` to the minimum of F for the row of ``C``; from zero, unless ``warm``.
 
-    ``rounds`` says how many it took, negative if the error is above ``allowed`` and above ``rounding`` · ‖h‖.
+    The interval must contain 0. ``rounds`` says how many it took, negative if the error is above
+    ``allowed`` and above ``rounding`` · ‖h‖, or if more than ``most_free`` entries would be free.
     """
     k, most = len(A), min(most_free, len(A))
     w, miss, scale = np.empty(k, A.dtype), np.empty(k, A.dtype), np.empty(k, A.dtype)
     for j in range(k):
         scale[j] = 1 / A[j, j] if A[j, j] > 0 else 0
-    place = np.full(k, PINNED)
-    face = (np.empty(most, np.int64), place, np.empty(most, A.dtype), np.empty(most, A.dtype))
+    face = (
+        np.empty(most, np.int64),
+        np.empty(k, np.int64),
+        np.empty(most, A.dtype),
+        np.empty(most, A.dtype),
+    )
     # The two columns beyond hold the rotations of an update.
     L = np.empty((most, most + 2), A.dtype)
     system = (L, np.empty(most, A.dtype), np.empty(most, A.dtype), np.empty(most, A.dtype))
@@ -101,12 +112,10 @@ def active_set_rows(
             if error[row] <= max(allowed[row], rounding * norm):
                 break
             size = free_violators(h, w, penalty, miss, face, kept, unblock)
-            if spent == MOST_ROUNDS or idle > MOST_IDLE_ROUNDS:
+            if spent == MOST_ROUNDS or idle > MOST_IDLE_ROUNDS or size > most:
                 spent = -spent
                 break
         rounds[row] = spent
-        for a in range(size):
-            place[face[0][a]] = PINNED
 
 
 @compiled
@@ -142,7 +151,7 @@ def best_value(h: float, w: float, scale: float, slope: float, low: float, high:
 
 @compiled
 def free_nonzeros(h: Array, penalty: Penalty, face: Face) -> int:
-    """Free the entries that are at no kink or end, as far as there is room; others become 0. Return their number."""
+    """Free the entries at no kink or end, and return their number; where room ends, they become 0."""
     slope, low, high = penalty
     S, place, side, _ = face
     size = 0
@@ -196,12 +205,12 @@ def extend(
 def descend(w: Array, h: Array, penalty: Penalty, face: Face, system: System, size: int) -> int:
     """Move the free entries to the minimum of F over their face; return how many are still free.
 
-    A step leads to the minimum regardless of ends. If it crosses some, there are two ways: to the first of them,
-    which leaves (1 − t) y, or, each entry for itself, as far as its end, which leaves v = Lᵀ(what is cut
-    off). The shorter one of both is better, since F is ½‖y‖² above its minimum.
+    A step leads to the minimum regardless of ends. If it crosses some, there are two ways: to the first of
+    them, which leaves (1 − t) y, or, each entry for itself, as far as its end, which leaves v = Lᵀe where e
+    is what is cut off. The shorter of both is better, since F is ½‖y‖² above its minimum.
     """
-    slope, low, high = penalty
-    S, place, side, value = face
+    slope = penalty[0]
+    S, _, side, value = face
     L, y, x, v = system
     for a in range(size):
         value[a] = h[S[a]]
@@ -239,7 +248,7 @@ def end_of(penalty: Penalty, side: float, upwards: bool) -> float:
 
 @compiled
 def first_end(penalty: Penalty, side: Array, value: Array, x: Array, size: int) -> tuple[float, bool]:
-    """Return the part of the step x, at most 1, at which the first entry arrives at an end, and whether one does."""
+    """Return the part of the step x at which the first entry arrives at an end, and whether one does."""
     part, crossed = x[0] * 0 + 1, False
     for a in range(size):
         end = end_of(penalty, side[a], x[a] > 0)
@@ -274,7 +283,10 @@ def move(
     together: bool,
     size: int,
 ) -> int:
-    """Take a part of the step x, and pin entries that arrive at an end: all, or the first; return what is free."""
+    """Take a part of the step x, and pin the entries that arrive at an end; return how many are free.
+
+    ``together`` takes each entry as far as its end, and pins all that would cross it.
+    """
     S, place, side, value = face
     for a in range(size - 1, -1, -1):
         end = end_of(penalty, side[a], x[a] > 0)
@@ -372,7 +384,7 @@ def subtract(w: Array, factor: float, line: Array) -> None:
 
 @compiled
 def violations(h: Array, w: Array, penalty: Penalty, miss: Array) -> tuple[float, float]:
-    """Write how far the force on each entry is from the slopes of its penalty; return the norms of that and of h."""
+    """Write how far each force is from the slopes of its penalty; return the norms of that and of h."""
     slope, low, high = penalty
     zero = slope * 0
     total, square = 0.0, 0.0  # in double precision: squares of large entries overflow in single
@@ -391,7 +403,7 @@ def violations(h: Array, w: Array, penalty: Penalty, miss: Array) -> tuple[float
 def free_violators(
     h: Array, w: Array, penalty: Penalty, miss: Array, face: Face, size: int, unblock: bool
 ) -> int:
-    """Free the pinned entries with the largest pulls, as far as there is room; return how many are free then."""
+    """Free the pinned entries with the largest pulls; return how many are free, or one more than fit."""
     slope = penalty[0]
     S, place, side, _ = face
     worst = slope * 0
@@ -404,7 +416,9 @@ def free_violators(
         return size
     bar = FREED_TOGETHER * worst
     for j in range(len(h)):
-        if place[j] == PINNED and miss[j] > bar and size < len(S):
+        if place[j] == PINNED and miss[j] > bar:
+            if size == len(S):
+                return size + 1
             S[size], place[j] = j, size
             positive = h[j] > 0 or (h[j] == 0 and w[j] > 0)
             side[size] = 0 if slope == 0 else (1 if positive else -1)

@@ -17,58 +17,63 @@ import numpy as np
 
 from vrmf.clock import check_time
 from vrmf.coding._alternating import subtract_outliers
-from vrmf.coding.base import Atoms, Codes, Ledger, error_scale
+from vrmf.coding.base import AbstractMethod, Account, Codes, Task
 from vrmf.coding.forms import EntrywiseForm, form_of
-from vrmf.coding.halves import AbstractHalf
+from vrmf.coding.halves import EntrywiseHalf, half_of
+from vrmf.coding.newton import newton_coder
 from vrmf.rows import row_squares
 from vrmf.terms.base import AbstractRowTerm, Array
 
 #: From cold the threshold is halved once in so many steps.
 HALVE_EVERY = 2
 
+#: Bound on the steps whose halves are themselves iterations; the last resort takes over.
+MOST_ALTERNATIONS = 30
 
-def alternating_codes(
-    X: Array,
-    atoms: Atoms,
-    half: AbstractHalf,
-    outliers: AbstractRowTerm,
-    *,
-    tol: float,
-    max_iter: int,
-    start: Array | None = None,
-    most: int | None = None,
-) -> Codes:
-    """Minimise ½‖x − hD − r‖² + φ(h) + ϕ(r) for each row of ``X``, to the relative error ``tol``.
 
-    With Δ = (y − p)D, what p lacks for optimality is (Δ − the change of e − r from y to p) Dᵀ. The
-    prox is firmly nonexpansive, so ‖Δ‖·‖D‖₂ bounds the distance of 0 to the subdifferential at p.
+class Alternating(AbstractMethod):
+    """Accelerated alternation.
+
+    With Δ = (y − p)D, what p lacks for optimality is (Δ − the change of e − r from y to p) Dᵀ. The prox is
+    firmly nonexpansive, so ‖Δ‖·‖D‖₂ bounds the distance of 0 to the subdifferential at p.
     """
-    n, dtype, max_iter = len(X), X.dtype, min(max_iter, most or max_iter)
-    side = OutlierSide(outliers, X, cold=start is None and max_iter > 1)
-    scale = error_scale(atoms, side.envelope(X))
-    allowed = tol * scale
-    rounding = 2 * float(np.finfo(dtype).eps) * atoms.squared_norm
-    P = half.enter(np.zeros((n, len(atoms.D)), dtype) if start is None else start.astype(dtype, copy=False))
-    ledger = Ledger(P, scale, max_iter)
-    Y, t, rows, E = P.copy(), np.ones(n, dtype), X, np.empty_like(X)
-    for iteration in range(1, max_iter + 1):
-        check_time()
-        np.matmul(Y, half.D, out=E)
-        side.subtract(E, rows)
-        miss = half.step(P, Y, E @ half.D.T, t, allowed[ledger.alive])
-        done = (miss <= allowed[ledger.alive]) | (miss <= rounding * np.sqrt(row_squares(P)))
-        done &= side.settled
-        going = ledger.close(iteration, P, miss, done)
-        if not len(ledger.alive):
-            break
-        if going is not None:
-            rows, P, Y, t, E = rows[going], P[going], Y[going], t[going], E[: len(ledger.alive)]
-            side.keep(going)
-        if iteration + 1 == max_iter:
-            side.arrive()
-        elif iteration % HALVE_EVERY == 0:
-            side.approach()
-    return ledger.codes(half.leave(ledger.H))
+
+    def applies_to(self, task: Task) -> bool:
+        half = half_of(task.code, task.atoms) if task.has_outliers else None
+        if not isinstance(half, EntrywiseHalf) or newton_coder(task.code, task.outliers) is None:
+            return half is not None
+        # With dependent atoms half a step is itself hard, unless a penalty picks few of them.
+        return half.system.inverse is not None or (task.start is None and half.form.slope > 0)
+
+    def encode(self, task: Task) -> Codes:
+        X, atoms, half, max_iter = task.X, task.atoms, half_of(task.code, task.atoms), task.max_iter
+        assert half is not None
+        if isinstance(half, EntrywiseHalf) and newton_coder(task.code, task.outliers) is not None:
+            max_iter = min(max_iter, MOST_ALTERNATIONS)
+        side = OutlierSide(task.outliers, X, cold=task.start is None and max_iter > 1)
+        allowed = task.tol * task.scale
+        rounding = 2 * float(np.finfo(X.dtype).eps) * atoms.squared_norm
+        P = half.enter(task.first_codes())
+        account = Account(P, task.scale, max_iter)
+        Y, t, rows, E = P.copy(), np.ones(len(X), X.dtype), X, np.empty_like(X)
+        for iteration in range(1, max_iter + 1):
+            check_time()
+            np.matmul(Y, half.D, out=E)
+            side.subtract(E, rows)
+            miss = half.step(P, Y, E @ half.D.T, t, allowed[account.alive])
+            done = (miss <= allowed[account.alive]) | (miss <= rounding * np.sqrt(row_squares(P)))
+            done &= side.settled
+            going = account.close_at(iteration, P, miss, done)
+            if not len(account.alive):
+                break
+            if going is not None:
+                rows, P, Y, t, E = rows[going], P[going], Y[going], t[going], E[: len(account.alive)]
+                side.keep(going)
+            if iteration + 1 == max_iter:
+                side.arrive()
+            elif iteration % HALVE_EVERY == 0:
+                side.approach()
+        return account.codes(half.leave(account.H))
 
 
 class OutlierSide:
@@ -102,14 +107,6 @@ class OutlierSide:
     def keep(self, rows: Array) -> None:
         """Go on with some of the rows."""
         self.level = self.level[rows]
-
-    def envelope(self, X: Array) -> Array:
-        """Return x − prox(x), at the term's own threshold, without temporaries of the size of X."""
-        if self.form is None:
-            return self.term.envelope_gradient(X)
-        E = np.zeros_like(X)
-        subtract_outliers(E, X, np.full(len(X), self.end), *self.numbers(X.dtype)[1:])
-        return E
 
     def subtract(self, E: Array, X: Array) -> None:
         """Turn E = hD into e − r in place, with e = x − hD and the best r at the present thresholds."""

@@ -1,18 +1,21 @@
-"""What every inner solver takes and gives back."""
+"""What every method for codes takes and gives back, and how it keeps account of rows."""
 
 from __future__ import annotations
 
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import numpy as np
 import scipy.linalg
 
 from vrmf.coding._power import leading_value
+from vrmf.lazily import computed_once
 from vrmf.rows import row_squares
-from vrmf.terms.base import Array
+from vrmf.terms.base import AbstractRowTerm, Array
+from vrmf.terms.sets import Absent
 
 T = TypeVar("T")
 
@@ -113,36 +116,89 @@ class Codes:
         return cls(H, np.zeros(n), np.zeros(n, dtype=np.int64), np.ones(n, dtype=bool))
 
 
-class Ledger:
-    """The codes of rows that are done with, and which rows are not, in an iteration over many rows.
+@dataclass(frozen=True, eq=False)
+class Task:
+    """Rows whose codes are wanted: minimise ½‖x − hD − r‖² + φ(h) + ϕ(r) for each row x of X."""
 
-    Rows that are done with are put aside once in CHECK_EVERY iterations, if they are a fourth of all.
-    """
+    X: Array
+    atoms: Atoms
+    code: AbstractRowTerm  #: φ
+    outliers: AbstractRowTerm  #: ϕ
+    tol: float  #: the relative error to reach
+    max_iter: int  #: bound on the iterations for a row
+    start: Array | None = None  #: codes to start from, or None for zero
 
+    @property
+    def has_outliers(self) -> bool:
+        """Whether outliers may differ from zero."""
+        return not isinstance(self.outliers, Absent)
+
+    @computed_once
+    def scale(self) -> Array:
+        """The unit in which the error of each row's code is told, never 0."""
+        return error_scale(
+            self.atoms, self.outliers.envelope_gradient(self.X) if self.has_outliers else self.X
+        )
+
+    def first_codes(self) -> Array:
+        """Return the codes to start from, in the precision of the rows."""
+        if self.start is None:
+            return np.zeros((len(self.X), len(self.atoms.D)), self.X.dtype)
+        return self.start.astype(self.X.dtype, copy=False)
+
+    def of(self, rows: Array, start: Array, max_iter: int) -> Task:
+        """Return the task of some of the rows, from other codes."""
+        return replace(self, X=self.X[rows], start=start, max_iter=max_iter)
+
+
+class AbstractMethod(ABC):
+    """A way to find codes, for some terms."""
+
+    @abstractmethod
+    def applies_to(self, task: Task) -> bool:
+        """Whether the method knows these terms, and pays for these rows."""
+
+    @abstractmethod
+    def encode(self, task: Task) -> Codes:
+        """Return codes with their errors; rows may be left unfinished."""
+
+
+class Account:
+    """Which rows are done with, and their codes, in an iteration over many rows."""
+
+    #: Iterations between two looks at which rows are done, in methods that move all rows alike.
     CHECK_EVERY = 4
 
-    def __init__(self, P: Array, scale: Array, max_iter: int) -> None:
-        n = len(P)
-        self.H, self.error, self.scale, self.max_iter = np.zeros_like(P), np.zeros(n), scale, max_iter
+    def __init__(self, like: Array, scale: Array, max_iter: int) -> None:
+        n = len(like)
+        self.H, self.error, self.scale, self.max_iter = np.zeros_like(like), np.zeros(n), scale, max_iter
         self.iterations, self.finished = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=bool)
         self.alive = np.arange(n)  #: the rows that go on
 
-    def close(self, iteration: int, P: Array, miss: Array, done: Array) -> Array | None:
-        """Put aside the rows that are done, or all at the end; return which go on, or None for all."""
+    def close(self, ended: Array, P: Array, miss: Array, done: Array) -> Array:
+        """Put aside the rows that ended, with their absolute errors; return which go on."""
+        rows = self.alive[ended]
+        self.H[rows], self.error[rows] = P[ended], miss[ended] / self.scale[rows]
+        self.finished[rows] = done[ended]
+        self.alive = self.alive[~ended]
+        return ~ended
+
+    def close_at(self, iteration: int, P: Array, miss: Array, done: Array) -> Array | None:
+        """Put aside the rows that are done, once they are a fourth of all; at the last iteration all rows.
+
+        Returns which go on, or None for all.
+        """
         every = bool(np.all(done)) or iteration == self.max_iter
         due = iteration % self.CHECK_EVERY == 0 and 4 * np.count_nonzero(done) >= len(done)
         if not (every or due):
             return None
         ended = np.ones_like(done) if every else done
-        rows = self.alive[ended]
-        self.H[rows], self.error[rows] = P[ended], miss[ended] / self.scale[rows]
-        self.iterations[rows], self.finished[rows] = iteration, done[ended]
-        self.alive = self.alive[~ended]
-        return ~ended
+        self.iterations[self.alive[ended]] = iteration
+        return self.close(ended, P, miss, done)
 
-    def codes(self, H: Array) -> Codes:
-        """Return the codes ``H``, which are those of the ledger in the user's coordinates."""
-        return Codes(H, self.error, self.iterations, self.finished, self.scale)
+    def codes(self, H: Array | None = None) -> Codes:
+        """Return the codes of the account, or the same in the user's coordinates, ``H``."""
+        return Codes(self.H if H is None else H, self.error, self.iterations, self.finished, self.scale)
 
 
 def error_scale(atoms: Atoms, envelope: Array) -> Array:

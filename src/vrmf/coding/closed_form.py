@@ -4,35 +4,35 @@ from __future__ import annotations
 
 import numpy as np
 
-from vrmf.coding.base import Atoms, Codes, error_scale
+from vrmf.coding.base import AbstractMethod, Codes, Task
 from vrmf.rows import row_squares
-from vrmf.terms.base import Array
 
 
-def ridge_codes(
-    X: Array,
-    atoms: Atoms,
-    weight: float,
-    *,
-    tol: float = 0.0,
-    max_iter: int = 1,
-    start: Array | None = None,
-) -> Codes:
-    """Minimise ½‖x − hD‖² + (weight/2)‖h‖² for each row, H = X Dᵀ (D Dᵀ + weight · I)⁻¹.
+class ClosedForm(AbstractMethod):
+    """Codes that minimise ½‖x − hD‖² + (ridge/2)‖h‖²: H = X Dᵀ (D Dᵀ + ridge · I)⁻¹.
 
-    Directions in which the problem is flat to rounding get the coefficient 0, the solution of
-    least norm.
+    Directions in which the problem is flat to rounding get the coefficient 0, the solution of least norm.
 
-    >>> ridge_codes(np.array([[2.0, 4.0]]), Atoms(np.eye(2)), weight=1.0).H
+    >>> from vrmf.coding.base import Atoms
+    >>> from vrmf.terms import Absent, Ridge
+    >>> task = Task(np.array([[2.0, 4.0]]), Atoms(np.eye(2)), Ridge(1.0), Absent(), tol=1e-6, max_iter=1)
+    >>> ClosedForm().encode(task).H
     array([[1., 2.]])
     """
-    values, vectors = atoms.spectrum
-    curvature = np.maximum(values, 0) + weight
-    flat = curvature <= 4 * len(values) * np.finfo(values.dtype).eps * curvature[-1]
-    inverse = np.where(flat, 0, 1 / np.where(flat, 1, curvature)).astype(X.dtype)
-    C = X @ atoms.D.T
-    H = ((C @ vectors) * inverse) @ vectors.T
-    gradient = H @ atoms.gram + weight * H - C
-    scale = error_scale(atoms, X)
-    error = np.sqrt(row_squares(gradient)) / scale
-    return Codes(H, error, np.ones(len(X), dtype=np.int64), np.ones(len(X), dtype=bool), scale)
+
+    def applies_to(self, task: Task) -> bool:
+        form = task.code.canonical
+        return form is not None and form.is_plain and not task.has_outliers
+
+    def encode(self, task: Task) -> Codes:
+        X, atoms, form = task.X, task.atoms, task.code.canonical
+        assert form is not None
+        values, vectors = atoms.spectrum
+        curvature = np.maximum(values, 0) + form.ridge
+        flat = curvature <= 4 * len(values) * np.finfo(values.dtype).eps * curvature[-1]
+        inverse = np.where(flat, 0, 1 / np.where(flat, 1, curvature)).astype(X.dtype)
+        C = X @ atoms.D.T
+        H = ((C @ vectors) * inverse) @ vectors.T
+        gradient = H @ atoms.gram + form.ridge * H - C
+        error = np.sqrt(row_squares(gradient)) / task.scale
+        return Codes(H, error, np.ones(len(X), dtype=np.int64), np.ones(len(X), dtype=bool), task.scale)

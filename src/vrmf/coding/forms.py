@@ -1,4 +1,4 @@
-"""Code terms in the form in which inner solvers use them: compiled where their type is known.
+"""Code terms in the form in which splitting uses them: compiled where their canonical form is known.
 
 >>> from vrmf.terms import L1, NonNegative, Ridge
 >>> form_of(L1(0.5) + NonNegative() + Ridge(0.1))
@@ -11,7 +11,7 @@ import functools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
@@ -23,11 +23,8 @@ from vrmf.coding._splitting import entrywise_step, entrywise_steps
 from vrmf.coding.system import System
 from vrmf.lazily import computed_once
 from vrmf.rows import row_squares
-from vrmf.terms.base import AbstractRowTerm, AbstractTerm, Array
+from vrmf.terms.base import AbstractRowTerm, AbstractTerm, Array, Canonical
 from vrmf.terms.groups import GroupL2
-from vrmf.terms.penalties import L1, Free, Ridge
-from vrmf.terms.sets import Box, NonNegative
-from vrmf.terms.sums import interval_of, parts_of, ridge_of
 
 Sums = tuple[float, float, float, float]
 
@@ -119,7 +116,7 @@ class EntrywiseForm(AbstractForm):
         self, H: Array, Z: Array, U: Array, C: Array, Q: Array, rho: float, relax: float
     ) -> Sums:
         number = H.dtype.type
-        sums: Sums = entrywise_step(H, Z, U, C, Q, number(rho), number(relax), *self._numbers(H))
+        sums: Sums = entrywise_step(H, Z, U, C, Q, number(rho), number(relax), *self.numbers(H))
         return sums
 
     def split_steps(
@@ -127,13 +124,13 @@ class EntrywiseForm(AbstractForm):
     ) -> Sums:
         number = H.dtype.type
         sums: Sums = entrywise_steps(
-            H, Z, U, C, Q, inverse, number(rho), number(RELAX), *self._numbers(H), steps
+            H, Z, U, C, Q, inverse, number(rho), number(RELAX), *self.numbers(H), steps
         )
         return sums
 
     def conditions(self, P: Array, force: Array, system: System) -> tuple[Array, Array]:
         residual, error = np.empty_like(P), np.empty(len(P), dtype=P.dtype)
-        conditions(P, force, *self._numbers(P), residual, error)
+        conditions(P, force, *self.numbers(P), residual, error)
         return error, residual
 
     def newton(
@@ -146,7 +143,7 @@ class EntrywiseForm(AbstractForm):
         full_step = residual @ inverse if by_inverse else residual
         # An entry may stay pinned against a force this small: all together they err by a tenth.
         slack = (0.1 / math.sqrt(P.shape[1]) * allowed).astype(P.dtype)
-        tiny = P.dtype.type(64 * len(system.A) * np.finfo(P.dtype).eps)
+        tiny = P.dtype.type(system.tiny)
         # More free entries than the rank of A are a sign of an active set that is far from right.
         most_free, most_rounds = system.rank + SPARE_ENTRIES, min(MAX_ROUNDS, max_iter)
         for i in range(0, len(P), ROWS_AT_A_TIME):
@@ -154,12 +151,13 @@ class EntrywiseForm(AbstractForm):
             some = slice(i, i + ROWS_AT_A_TIME)
             pivot(
                 *(P[some], force[some], residual[some], full_step[some], system.A, inverse, by_inverse),
-                *self._numbers(P),
+                *self.numbers(P),
                 *(slack[some], tiny, most_free, most_rounds, rounds[some]),
             )
         return rounds
 
-    def _numbers(self, like: Array) -> tuple[float, float, float]:
+    def numbers(self, like: Array) -> tuple[float, float, float]:
+        """Return slope, low and high in the precision of the array."""
         number, most = like.dtype.type, float(np.finfo(like.dtype).max)
         return number(min(self.slope, most)), number(self.low), number(self.high)
 
@@ -261,27 +259,20 @@ def once_per_term(function: Callable[..., Result]) -> Callable[..., Result]:
     return asked
 
 
-def acts_on_entries(term: AbstractRowTerm) -> bool:
-    """Whether the term has an entrywise form."""
-    return isinstance(form_of(term), EntrywiseForm)
-
-
 @once_per_term
 def form_of(term: AbstractRowTerm) -> AbstractForm:
-    """Return the form of a code term, with compiled kernels where there are some for its type."""
-    ridge = ridge_of(term)
-    others = [part for part in parts_of(term) if not isinstance(part, Ridge | Free)]
-    if all(isinstance(part, L1 | NonNegative | Box) for part in others):
-        return entrywise_form(term)
-    if len(others) == 1 and isinstance(others[0], GroupL2):
-        return GroupForm(ridge, others[0])
+    """Return the form of a code term, with compiled kernels if its canonical form allows for them."""
+    known = term.canonical
+    if known is not None and known.is_entrywise:
+        return entrywise_form(known)
+    if known is not None and known.groups is not None and replace(known, groups=None).is_plain:
+        return GroupForm(known.ridge, known.groups)
     return AnyForm(0.0, term)
 
 
-def entrywise_form(term: AbstractTerm) -> EntrywiseForm:
-    """Return the form of those parts of a term that act on entries."""
-    slope = float(sum(part.weight for part in parts_of(term) if isinstance(part, L1)))
-    return EntrywiseForm(ridge_of(term), slope, *interval_of(term))
+def entrywise_form(known: Canonical) -> EntrywiseForm:
+    """Return the form of what acts on entries."""
+    return EntrywiseForm(known.ridge, known.slope, known.low, known.high)
 
 
 def _square(Z: Array) -> float:

@@ -11,14 +11,11 @@ import numpy as np
 
 from vrmf.coding._alternating import momentum_step, radial_step
 from vrmf.coding.base import Atoms
-from vrmf.coding.forms import EntrywiseForm, form_of
+from vrmf.coding.forms import EntrywiseForm, entrywise_form
 from vrmf.coding.splitting import split_codes
 from vrmf.coding.system import System
 from vrmf.rows import row_squares
 from vrmf.terms.base import AbstractRowTerm, Array
-from vrmf.terms.penalties import Free, Ridge
-from vrmf.terms.sets import UnitBall
-from vrmf.terms.sums import parts_of, ridge_of
 
 
 class AbstractHalf(ABC):
@@ -102,7 +99,8 @@ class EntrywiseHalf(AbstractHalf):
     def step(self, P: Array, Y: Array, pull: Array, t: Array, allowed: Array) -> Array:
         C = Y @ self.gram
         C += pull
-        best = split_codes(C, self.system, self.form, 0.1 * allowed, INNER_ITERATIONS, P)
+        unit = np.ones_like(allowed)
+        best = split_codes(C, self.system, self.form, 0.1 * allowed, unit, INNER_ITERATIONS, P)
         moved = np.empty(len(P), P.dtype)
         step = Y - best.H
         momentum_step(P, Y, best.H, step, step @ self.gram, t, moved)
@@ -110,9 +108,10 @@ class EntrywiseHalf(AbstractHalf):
 
 
 def half_of(code: AbstractRowTerm, atoms: Atoms) -> AbstractHalf | None:
-    """Return the half for a code term, or None if there is none for its type."""
-    parts = parts_of(code)
-    if all(isinstance(part, Ridge | Free | UnitBall) for part in parts):
-        return RadialHalf(atoms, ridge_of(code), any(isinstance(part, UnitBall) for part in parts))
-    form = form_of(code)
-    return EntrywiseHalf(atoms, form) if isinstance(form, EntrywiseForm) else None
+    """Return the half for a code term, or None if there is none for it."""
+    known = code.canonical
+    if known is None:
+        return None
+    if known.is_radial:
+        return RadialHalf(atoms, known.ridge, known.in_ball)
+    return EntrywiseHalf(atoms, entrywise_form(known)) if known.is_entrywise else None

@@ -22,24 +22,18 @@ from vrmf.coding._group_steps import GroupProblem
 from vrmf.coding._groups import Groups
 from vrmf.coding._measuring import Problem, count_doubtful, measure_rows
 from vrmf.coding._newton import newton_rows
-from vrmf.coding.base import Atoms, Codes, error_scale
+from vrmf.coding.base import AbstractMethod, Atoms, Codes, Task
 from vrmf.coding.forms import EntrywiseForm, GroupForm, entrywise_form, form_of, once_per_term
 from vrmf.lazily import computed_once
 from vrmf.rows import row_squares
 from vrmf.terms.base import AbstractRowTerm, Array
-from vrmf.terms.groups import GroupL2
-from vrmf.terms.penalties import L1, Free, Ridge
-from vrmf.terms.sets import Absent, Box, NonNegative, UnitBall
-from vrmf.terms.sums import parts_of
+from vrmf.terms.sets import Absent
 
 #: Roundings of x, or of the products of entries and atoms, by which x − hD may be off.
 ROUNDINGS = 8.0
 
 #: Products of entries and atoms that exceed the row by more than this factor are larger than they need be.
 MODEST = 32.0
-
-#: The types of terms for which there may be a method.
-KNOWN = frozenset({Absent, L1, Ridge, Free, Box, NonNegative, UnitBall, GroupL2})
 
 #: Entries of codes that kernels get at a time: so long a fit does not look at the clock.
 ENTRIES_AT_A_TIME = 1024
@@ -73,21 +67,6 @@ class AbstractNewtonCoder(ABC):
     def feasible(self, H: Array) -> Array:
         """Return codes from which steps can begin, as a new array."""
         return H.copy()
-
-    def begin(
-        self,
-        X: Array,
-        atoms: Atoms,
-        outliers: AbstractRowTerm,
-        *,
-        tol: float,
-        max_iter: int,
-        start: Array | None,
-    ) -> Codes:
-        """Return codes that are all unfinished, where no fast method is of use: ``start``, or zeros."""
-        n, scale = len(X), error_scale(atoms, outliers.envelope_gradient(X))
-        H = np.zeros((n, len(atoms.D)), X.dtype) if start is None else start.astype(X.dtype)
-        return Codes(self.feasible(H), np.full(n, np.inf), np.zeros(n, np.int64), np.zeros(n, bool), scale)
 
     def finish(self, codes: Codes, X: Array, atoms: Atoms, tol: float, max_iter: int) -> None:
         """Measure doubtful codes again, and move those that are not good enough, in place."""
@@ -197,31 +176,39 @@ class GroupNewtonCoder(AbstractNewtonCoder):
         return (*self.code.layout, np.array(self.code.term.weights, np.float64))
 
 
+class LastResort(AbstractMethod):
+    """No method of its own: codes from which the last resort begins, where no fast method is of use."""
+
+    def applies_to(self, task: Task) -> bool:
+        return newton_coder(task.code, task.outliers) is not None
+
+    def encode(self, task: Task) -> Codes:
+        n, newton = len(task.X), newton_coder(task.code, task.outliers)
+        assert newton is not None
+        H, none = newton.feasible(task.first_codes()), np.zeros(n, np.int64)
+        return Codes(H, np.full(n, np.inf), none, np.zeros(n, bool), task.scale)
+
+
 @once_per_term
 def newton_coder(code: AbstractRowTerm, outliers: AbstractRowTerm) -> AbstractNewtonCoder | None:
-    """Return the method of last resort for these terms, or None if there is none for their types."""
-    if any(type(part) not in KNOWN for part in (*parts_of(code), *parts_of(outliers))):
+    """Return the method of last resort for these terms, or None if there is none."""
+    known, numbers = code.canonical, _numbers(outliers)
+    if known is None or numbers is None:
         return None
-    numbers = _numbers(outliers)
-    if numbers is None:
-        return None
+    if known.groups is None:
+        return EntrywiseNewtonCoder(numbers, entrywise_form(known), known.in_ball)
     form = form_of(code)
-    if isinstance(form, GroupForm):
-        return GroupNewtonCoder(numbers, form)
-    if any(isinstance(part, GroupL2 | Absent) for part in parts_of(code)):
-        return None
-    in_ball = any(isinstance(part, UnitBall) for part in parts_of(code))
-    return EntrywiseNewtonCoder(numbers, entrywise_form(code), in_ball)
+    return GroupNewtonCoder(numbers, form) if isinstance(form, GroupForm) else None
 
 
 def _numbers(outliers: AbstractRowTerm) -> Numbers | None:
     """Return the numbers of ``best_fit``, or None if the term does not act on entries."""
     if isinstance(outliers, Absent):
         return math.inf, 0.0, -math.inf, math.inf
-    form = form_of(outliers)
-    if not isinstance(form, EntrywiseForm):
+    known = outliers.canonical
+    if known is None or not known.is_entrywise:
         return None
-    return form.slope, form.ridge / (1 + form.ridge), form.low, form.high
+    return known.slope, known.ridge / (1 + known.ridge), known.low, known.high
 
 
 def _judge(codes: Codes, rows: Array, error: Array, size: Array, tol: float) -> None:

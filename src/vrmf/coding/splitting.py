@@ -14,16 +14,14 @@ References
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from vrmf.clock import check_time
-from vrmf.coding.base import Atoms, Codes, error_scale
+from vrmf.coding.base import AbstractMethod, Account, Codes, Task
 from vrmf.coding.forms import AbstractForm, form_of
 from vrmf.coding.system import System
 from vrmf.rows import row_squares
-from vrmf.terms.base import AbstractRowTerm, Array
+from vrmf.terms.base import Array
 
 #: Steps of splitting before the first Newton steps, and the atoms for which there is one more, up to a
 #: bound. After Newton steps that fail there are twice as many.
@@ -40,35 +38,25 @@ MISFIT = 2.5
 REACH = 10.0
 
 
-@dataclass(frozen=True, eq=False)
-class Solved:
-    """Codes with their absolute errors."""
+class Splitting(AbstractMethod):
+    """Codes that minimise ½‖x − hD‖² + φ(h), for any φ.
 
-    H: Array
-    error: Array
-    iterations: Array
-    finished: Array
-
-
-def plain_codes(
-    X: Array,
-    atoms: Atoms,
-    code: AbstractRowTerm,
-    *,
-    tol: float,
-    max_iter: int,
-    start: Array | None = None,
-) -> Codes:
-    """Minimise ½‖x − hD‖² + φ(h) for each row of ``X``, to the relative error ``tol``.
-
-    >>> import numpy as np
-    >>> from vrmf.terms import L1
-    >>> plain_codes(np.array([[3.0, 0.5]]), Atoms(np.eye(2)), L1(1.0), tol=1e-12, max_iter=100).H
+    >>> from vrmf.coding.base import Atoms
+    >>> from vrmf.terms import L1, Absent
+    >>> task = Task(np.array([[3.0, 0.5]]), Atoms(np.eye(2)), L1(1.0), Absent(), tol=1e-12, max_iter=100)
+    >>> Splitting().encode(task).H
     array([[2., 0.]])
     """
-    form, scale = form_of(code), error_scale(atoms, X)
-    solved = split_codes(X @ atoms.D.T, System.of(atoms, form.ridge), form, tol * scale, max_iter, start)
-    return Codes(solved.H, solved.error / scale, solved.iterations, solved.finished, scale)
+
+    def applies_to(self, task: Task) -> bool:
+        return not task.has_outliers
+
+    def encode(self, task: Task) -> Codes:
+        form, atoms = form_of(task.code), task.atoms
+        system = System.of(atoms, form.ridge)
+        return split_codes(
+            task.X @ atoms.D.T, system, form, task.tol * task.scale, task.scale, task.max_iter, task.start
+        )
 
 
 def split_codes(
@@ -76,48 +64,47 @@ def split_codes(
     system: System,
     form: AbstractForm,
     allowed: Array,
+    scale: Array,
     max_iter: int,
     start: Array | None = None,
-) -> Solved:
-    """Minimise ½ hAhᵀ − c·h + φ(h) for each row c of ``C`` until its error is at most ``allowed``.
+) -> Codes:
+    """Minimise ½ hAhᵀ − c·h + φ(h) for each row c of ``C`` until its absolute error is at most ``allowed``.
 
-    The error is the distance of 0 to the subdifferential, or a bound on it; it is always computed
-    from the code that is returned.
+    The error is the distance of 0 to the subdifferential, or a bound on it, always computed from the
+    code that is returned; it is told in units of ``scale``.
     """
-    n, dtype = len(C), C.dtype
-    H = np.zeros_like(C) if start is None else form.feasible(start.astype(dtype, copy=False))
-    error, iterations = np.zeros(n, dtype=dtype), np.zeros(n, dtype=np.int64)
-    finished, alive = np.zeros(n, dtype=bool), np.arange(n)
+    dtype = C.dtype
+    P = np.zeros_like(C) if start is None else form.feasible(start.astype(dtype, copy=False))
+    account = Account(P, scale, max_iter)
     rounding = 2 * float(np.finfo(dtype).eps) * system.bound
     splitting = _Splitting(system, form)
     steps = min(FIRST_STEPS + len(system.A) // ATOMS_FOR_ONE_MORE, MOST_FIRST_STEPS)
-    P, c, spent, split_next = H, C, 0, start is None
-    while len(alive):
+    c, spent, split_next = C, 0, start is None
+    while len(account.alive):
         check_time()
         if split_next:
             steps = min(steps, max_iter - spent)
             P = splitting.run(c, None if start is None else P, steps)
-            iterations[alive] += steps
+            account.iterations[account.alive] += steps
             spent, steps = spent + steps, min(2 * steps, MOST_STEPS)
         force = c - P @ system.A
         miss, residual = form.conditions(P, force, system)
-        done = miss <= allowed[alive]
+        done = miss <= allowed[account.alive]
         if not np.all(done):
             done |= miss <= rounding * np.sqrt(row_squares(P))
         ended = done if spent < max_iter else np.ones_like(done)
         if np.any(ended):
-            rows, going = alive[ended], ~ended
-            H[rows], error[rows], finished[rows] = P[ended], miss[ended], done[ended]
-            alive, P, c, force, residual = alive[going], P[going], c[going], force[going], residual[going]
+            going = account.close(ended, P, miss, done)
+            P, c, force, residual = P[going], c[going], force[going], residual[going]
             splitting.keep(going)
-        if len(alive) and (split_next or spent == 0):
-            rounds = form.newton(P, force, residual, system, allowed[alive], max_iter - spent)
-            iterations[alive] += np.abs(rounds)
+        if len(account.alive) and (split_next or spent == 0):
+            rounds = form.newton(P, force, residual, system, allowed[account.alive], max_iter - spent)
+            account.iterations[account.alive] += np.abs(rounds)
             spent += int(np.max(np.abs(rounds)))
             split_next = not np.any(rounds > 0)
         else:
             split_next = True
-    return Solved(H, error, iterations, finished)
+    return account.codes()
 
 
 class _Splitting:

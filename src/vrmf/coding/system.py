@@ -2,60 +2,75 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import scipy.linalg
 
 from vrmf.coding.base import Atoms
 from vrmf.compiled import compiled
-from vrmf.lazily import computed_once
 from vrmf.terms.base import Array
 
 
-@dataclass(frozen=True, eq=False)
 class System:
-    """A = D Dᵀ + ridge · I, the Hessian of ½‖x − hD‖² + (ridge/2)‖h‖²."""
+    """A = D Dᵀ + ridge · I, the Hessian of ½‖x − hD‖² + (ridge/2)‖h‖², and what derives from it."""
 
-    A: Array
-    inverse: Array | None  #: A⁻¹, or None where A is too ill-conditioned for it to be of use
-    curvature: float  #: a typical eigenvalue of A, at which splitting is fastest on the average
-    bound: float  #: a bound on the largest eigenvalue of A, never 0
-    rank: int  #: a bound on the rank of A
+    def __init__(self, atoms: Atoms, ridge: float) -> None:
+        self.A: Array = shifted(atoms.gram, ridge) if ridge else atoms.gram
+        self.bound = float(_largest_row(self.A)) or 1.0  #: on the largest eigenvalue of A, never 0
+        self.rank = len(self.A) if ridge else min(atoms.D.shape)  #: a bound on the rank of A
+        self._once, self._ridge = atoms.once, ridge
 
     @classmethod
     def of(cls, atoms: Atoms, ridge: float) -> System:
         """Return the system of the dictionary, computed once."""
-        return atoms.once(("system", ridge), lambda: cls._made(atoms, ridge))
+        return atoms.once(("system", ridge), lambda: cls(atoms, ridge))
 
-    @classmethod
-    def _made(cls, atoms: Atoms, ridge: float) -> System:
-        A = shifted(atoms.gram, ridge) if ridge else atoms.gram
-        eps, k = float(np.finfo(A.dtype).eps), len(A)
-        mean = float(np.mean(np.diagonal(A), dtype=np.float64)) or 1.0
-        inverse, factor = _inverse(A)
-        # Newton steps correct themselves, so an inverse of a digit or two is of use.
-        if inverse is not None and _largest_row(A) * _largest_row(inverse) > 0.05 / eps:
-            inverse = None
-        if factor is None:  # singular: let the flat directions count as a thousandth
-            factor = _inverse(shifted(A, 1e-3 * mean))[1]
-        pivots = np.diagonal(factor) if factor is not None else np.full(k, mean**0.5)
-        geometric = float(np.exp(2 * np.mean(np.log(pivots, dtype=np.float64))))
-        bound = _largest_row(A) or 1.0
-        curvature = mean**0.5 * max(geometric, 1e-4 * mean) ** 0.5
-        rank = k if ridge else min(atoms.D.shape)
-        return cls(A, inverse, max(curvature, 1e3 * eps * bound), bound, rank)
+    @property
+    def tiny(self) -> float:
+        """The share of its diagonal below which a pivot of A is nothing but rounding."""
+        return 64 * len(self.A) * self._eps
 
-    @computed_once
+    @property
+    def inverse(self) -> Array | None:
+        """A⁻¹, or None where A is too ill-conditioned for it to be of use."""
+        return self._factorised[0]
+
+    @property
+    def curvature(self) -> float:
+        """A typical eigenvalue of A, at which splitting is fastest on the average."""
+        return self._factorised[1]
+
+    @property
     def first_inverse(self) -> Array:
         """(A + curvature · I)⁻¹, with which the splitting of every block of rows begins."""
-        return self.shifted_inverse(np.full(len(self.A), self.curvature))
+        shift = np.full(len(self.A), self.curvature)
+        return self._once(("first inverse", self._ridge), lambda: self.shifted_inverse(shift))
 
     def shifted_inverse(self, shift: Array) -> Array:
         """Return (A + diag(shift))⁻¹."""
         matrix = shifted(self.A, shift)
         inverse = _inverse(matrix)[0]
         return np.linalg.pinv(matrix) if inverse is None else inverse
+
+    @property
+    def _eps(self) -> float:
+        return float(np.finfo(self.A.dtype).eps)
+
+    @property
+    def _factorised(self) -> tuple[Array | None, float]:
+        return self._once(("inverse", self._ridge), self._factorise)
+
+    def _factorise(self) -> tuple[Array | None, float]:
+        mean = float(np.mean(np.diagonal(self.A), dtype=np.float64)) or 1.0
+        inverse, factor = _inverse(self.A)
+        # Newton steps correct themselves, so an inverse of a digit or two is of use.
+        if inverse is not None and self.bound * _largest_row(inverse) > 0.05 / self._eps:
+            inverse = None
+        if factor is None:  # singular: let the flat directions count as a thousandth
+            factor = _inverse(shifted(self.A, 1e-3 * mean))[1]
+        pivots = np.diagonal(factor) if factor is not None else np.full(len(self.A), mean**0.5)
+        geometric = float(np.exp(2 * np.mean(np.log(pivots, dtype=np.float64))))
+        curvature = mean**0.5 * max(geometric, 1e-4 * mean) ** 0.5
+        return inverse, max(curvature, 1e3 * self._eps * self.bound)
 
 
 def shifted(A: Array, shift: float | Array) -> Array:

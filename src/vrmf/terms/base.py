@@ -21,12 +21,14 @@ from __future__ import annotations
 import enum
 import math
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
+    from vrmf.terms.groups import GroupL2
     from vrmf.terms.sums import Sum
 
 Array = NDArray[Any]
@@ -44,6 +46,52 @@ class Trait(enum.Enum):
     ROTATABLE = "unchanged when an orthogonal matrix mixes the rows"
 
 
+@dataclass(frozen=True)
+class Canonical:
+    """A row term in numbers, as compiled kernels take it.
+
+    f(z) = slope·‖z‖₁ + (ridge/2)‖z‖² + groups(z) for low ≤ zⱼ ≤ high, and ‖z‖ ≤ 1 if ``in_ball``.
+
+    >>> Canonical(slope=0.5) + Canonical(low=0.0) + Canonical(ridge=0.1)
+    Canonical(slope=0.5, ridge=0.1, low=0.0, high=inf, in_ball=False, groups=None)
+    """
+
+    slope: float = 0.0
+    ridge: float = 0.0
+    low: float = -math.inf
+    high: float = math.inf
+    in_ball: bool = False
+    groups: GroupL2 | None = None
+
+    def __add__(self, other: Canonical) -> Canonical | None:
+        """Return the form of the sum, or None if both have groups."""
+        if self.groups is not None and other.groups is not None:
+            return None
+        return Canonical(
+            self.slope + other.slope,
+            self.ridge + other.ridge,
+            max(self.low, other.low),
+            min(self.high, other.high),
+            self.in_ball or other.in_ball,
+            self.groups or other.groups,
+        )
+
+    @property
+    def is_entrywise(self) -> bool:
+        """Whether the term acts on each entry alone."""
+        return not self.in_ball and self.groups is None
+
+    @property
+    def is_radial(self) -> bool:
+        """Whether the term depends on the norm of the row alone."""
+        return self.slope == 0 and self.groups is None and self.low == -math.inf and self.high == math.inf
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the term is a ridge, or nothing."""
+        return self.is_radial and not self.in_ball
+
+
 class AbstractTerm(ABC):
     """A convex function of a matrix.
 
@@ -57,6 +105,9 @@ class AbstractTerm(ABC):
     width: int | None = None
     #: Lipschitz constant of the gradient, infinite where there is none.
     smoothness: float = math.inf
+    #: The term in the numbers that compiled kernels take, or None if it has no such form. A term of your
+    #: own that declares it gets the fast methods for codes.
+    canonical: Canonical | None = None
 
     @abstractmethod
     def value(self, Z: Array) -> float:

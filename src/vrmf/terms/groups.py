@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from vrmf.checks import real_number
 from vrmf.lazily import computed_once
-from vrmf.terms.base import AbstractRowTerm, Array, Trait, row_norms, within
+from vrmf.terms.base import AbstractRowTerm, Array, Canonical, Trait, row_norms, within
 
 #: Bound on the iterations for overlapping groups.
 MAX_ITERATIONS = 50_000
@@ -61,6 +61,10 @@ class GroupL2(AbstractRowTerm):
     @property
     def width(self) -> int:  # type: ignore[override]
         return 1 + max(column for group in self.groups for column in group)
+
+    @property
+    def canonical(self) -> Canonical:  # type: ignore[override]
+        return Canonical(groups=self)
 
     @computed_once
     def disjoint(self) -> bool:

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from vrmf.checks import real_number
-from vrmf.terms.base import AbstractRowTerm, AbstractTerm, Array, Trait, row_norms, within
+from vrmf.terms.base import AbstractRowTerm, AbstractTerm, Array, Canonical, Trait, row_norms, within
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,7 @@ class Free(AbstractRowTerm):
         }
     )
     smoothness = 0.0
+    canonical = Canonical()
 
     def row_values(self, Z: Array) -> Array:
         return np.zeros(len(Z))
@@ -61,6 +62,10 @@ class L1(AbstractRowTerm):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "weight", real_number("weight", self.weight, low=0))
+
+    @property
+    def canonical(self) -> Canonical:  # type: ignore[override]
+        return Canonical(slope=self.weight)
 
     def row_values(self, Z: Array) -> Array:
         return np.asarray(np.sum(np.abs(Z), axis=1, dtype=np.float64) * self.weight)
@@ -104,6 +109,10 @@ class Ridge(AbstractRowTerm):
     @property
     def smoothness(self) -> float:  # type: ignore[override]
         return self.weight
+
+    @property
+    def canonical(self) -> Canonical:  # type: ignore[override]
+        return Canonical(ridge=self.weight)
 
     def row_values(self, Z: Array) -> Array:
         return 0.5 * self.weight * np.einsum("ij,ij->i", Z, Z, dtype=np.float64)

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from vrmf.terms.base import AbstractSet, Array, Trait, row_norms
+from vrmf.terms.base import AbstractSet, Array, Canonical, Trait, row_norms
 
 
 @dataclass(frozen=True)
@@ -20,6 +20,7 @@ class NonNegative(AbstractSet):
     """
 
     traits: ClassVar[frozenset[Trait]] = frozenset({Trait.ENTRYWISE, Trait.INTERVAL, Trait.HOMOGENEOUS})
+    canonical = Canonical(low=0.0)
 
     def violation(self, Z: Array) -> Array:
         return np.max(-Z, axis=1, initial=0.0)
@@ -65,6 +66,10 @@ class Box(AbstractSet):
         both = {Trait.ENTRYWISE, Trait.INTERVAL}
         return frozenset(both | {Trait.HOMOGENEOUS}) if cone else frozenset(both)
 
+    @property
+    def canonical(self) -> Canonical:  # type: ignore[override]
+        return Canonical(low=self.low, high=self.high)
+
     def violation(self, Z: Array) -> Array:
         below = np.max(self.low - Z, axis=1, initial=0.0)
         above = np.max(Z - self.high, axis=1, initial=0.0)
@@ -83,6 +88,7 @@ class UnitBall(AbstractSet):
     """
 
     traits: ClassVar[frozenset[Trait]] = frozenset({Trait.RADIAL})
+    canonical = Canonical(in_ball=True)
 
     def violation(self, Z: Array) -> Array:
         return np.maximum(row_norms(Z) - 1, 0)

@@ -38,8 +38,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from vrmf.checks import check_flags
 from vrmf.lazily import computed_once
-from vrmf.terms.base import AbstractRowTerm, AbstractTerm, Array, Trait, within
-from vrmf.terms.penalties import L1, Free, Ridge
+from vrmf.terms.base import AbstractRowTerm, AbstractTerm, Array, Canonical, Trait, within
+from vrmf.terms.penalties import Free, Ridge
 from vrmf.terms.sets import Box, NonNegative
 
 #: Bound on the iterations of Douglas–Rachford splitting.
@@ -109,6 +109,13 @@ class Sum(AbstractRowTerm):
     def smoothness(self) -> float:  # type: ignore[override]
         return sum(term.smoothness for term in self.terms)
 
+    @computed_once
+    def canonical(self) -> Canonical | None:
+        total: Canonical | None = Canonical()
+        for term in self.terms:
+            total = None if total is None or term.canonical is None else total + term.canonical
+        return total
+
     def row_values(self, Z: Array) -> Array:
         return np.sum([term.row_values(Z) for term in self._rows], axis=0)
 
@@ -123,14 +130,13 @@ class Sum(AbstractRowTerm):
         return P
 
     def envelope_gradient(self, Z: Array) -> Array:
-        if not all(isinstance(term, L1 | Ridge | Free | Box | NonNegative) for term in self.terms):
+        form = self.canonical
+        if form is None or not form.is_entrywise:
             return super().envelope_gradient(Z)
-        ridge = ridge_of(self)
-        weight = within(sum(term.weight for term in self.terms if isinstance(term, L1)), Z.dtype)
+        weight = within(form.slope, Z.dtype)
         G = np.minimum(np.maximum(Z, -weight), weight)
-        G += ridge / (1 + ridge) * (Z - G)
-        low, high = interval_of(self)
-        return np.minimum(np.maximum(G, Z - high), Z - low)
+        G += form.ridge / (1 + form.ridge) * (Z - G)
+        return np.minimum(np.maximum(G, Z - form.high), Z - form.low)
 
     @property
     def _rows(self) -> tuple[AbstractRowTerm, ...]:

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from vrmf.code_matrix import AbstractCodeMatrix, code_matrix
 from vrmf.coding import Atoms, Coder, Codes
 from vrmf.rows import row_squares
 from vrmf.stats import Stats, WorstRows
@@ -108,13 +109,20 @@ class Formulation:
 
     def residual(self, X: Array, D: Array, H: Array) -> tuple[Array, Array | None]:
         """Return hD + r − x and r for each row, r being the best for the given codes, None if absent."""
-        E = H @ D
+        return self._residual(X, code_matrix(H).times(D))
+
+    def _residual(self, X: Array, E: Array) -> tuple[Array, Array | None]:
+        """Turn E = HD into the residual, and return it with the outliers."""
         if not self.has_outliers:
             E -= X
             return E, None
         np.subtract(X, E, out=E)
         residual = self.outliers.envelope_gradient(E)
         return np.negative(residual, out=residual), self.outliers.prox(E, 1.0)
+
+    def slope(self, X: Array, D: Array, codes: AbstractCodeMatrix) -> Array:
+        """Return Σ hᵀ(hD + r − x) over the rows of ``X``."""
+        return codes.transposed_times(self._residual(X, codes.times(D))[0])
 
     def losses(self, X: Array, D: Array, H: Array) -> Array:
         """Return ½‖x − hD − r‖² + φ(h) + ϕ(r) for each row, in double precision."""
@@ -126,9 +134,9 @@ class Formulation:
 
     def stats(self, X: Array, atoms: Atoms, codes: Codes) -> Stats:
         """Return the sums over the rows of ``X``, for its codes at the given atoms."""
-        D, H = atoms.D, codes.H
-        residual, R = self.residual(X, D, H)
-        gram, slope = H.T @ H, H.T @ residual
+        H, matrix = codes.H, code_matrix(codes.H)
+        residual, R = self._residual(X, matrix.times(atoms.D))
+        gram, slope = matrix.gram, matrix.transposed_times(residual)
         squares, code_squares = row_squares(residual), row_squares(H)
         left = float(np.sum(squares))
         return Stats(
@@ -138,7 +146,7 @@ class Formulation:
             residual=left,
             energy=_explained(atoms, gram, slope) + left if R is None else float(np.sum(row_squares(X))),
             count=len(X),
-            used=np.count_nonzero(H, axis=0),
+            used=matrix.used,
             noise=float(np.sum(squares * code_squares)),
             sensitivity=_sensitivity(atoms, codes, squares, code_squares),
             code_error=float(np.max(codes.error, initial=0.0)),

@@ -20,6 +20,7 @@ from typing import Any, Self
 import numpy as np
 
 from vrmf.clock import Clock
+from vrmf.code_matrix import DenseCodes, code_matrix
 from vrmf.coding import EXACT, Atoms, Coder, Codes
 from vrmf.formulations import Formulation
 from vrmf.sources import AbstractSource
@@ -82,18 +83,19 @@ class PairedStats:
 class SlopeChange:
     """Sums over rows of the slope at the current dictionary minus that at the anchor."""
 
-    slope: Array  #: shape (k, d)
-    gram: Array | None  #: Σ hᵀh at the current dictionary, where the slope needs it
+    slope: Array  #: shape (k, d), but for gram · D − old_gram · anchor
+    gram: Array | None  #: Σ hᵀh at the current dictionary over the rows whose slope needs it, if any
     old_gram: Array | None  #: the same at the anchor
     count: int  #: number of rows
     used: Array  #: in how many codes each atom takes part, shape (k,)
 
     def __add__(self, other: SlopeChange) -> SlopeChange:
-        grams: tuple[Array | None, Array | None] = (None, None)
-        if self.gram is not None and self.old_gram is not None:
-            grams = (self.gram + other.gram, self.old_gram + other.old_gram)
         return SlopeChange(
-            self.slope + other.slope, *grams, self.count + other.count, self.used + other.used
+            slope=self.slope + other.slope,
+            gram=_sum_of_known(self.gram, other.gram),
+            old_gram=_sum_of_known(self.old_gram, other.old_gram),
+            count=self.count + other.count,
+            used=self.used + other.used,
         )
 
     @property
@@ -151,7 +153,7 @@ class Problem:
         """Return by how much the slope over ``rows`` at D differs from that at the anchor.
 
         What :meth:`paired_stats` tells, with fewer products: without outliers the slope is
-        HᵀH D − HᵀX, so the rows enter by (H − H₀)ᵀX alone.
+        HᵀH D − HᵀX, so where codes are dense the rows enter by (H − H₀)ᵀX alone.
         """
         block = _BlockChange(self.formulation, Atoms(D), Atoms(anchor), coder)
         change = self.source.reduce_codes(block, rows, start=anchor_codes)
@@ -255,12 +257,18 @@ class _BlockChange(_AtTwo):
         formulation = self.formulation
         H = formulation.encode(X, self.atoms, self.coder, known).H
         old = known if known is not None else formulation.encode(X, self.before, self.coder).H
-        used = np.count_nonzero(H, axis=0)
-        if formulation.has_outliers:
-            slope = H.T @ formulation.residual(X, self.atoms.D, H)[0]
-            slope -= old.T @ formulation.residual(X, self.before.D, old)[0]
-            return SlopeChange(slope, None, None, len(X), used), H
-        return SlopeChange((old - H).T @ X, H.T @ H, old.T @ old, len(X), used), H
+        new_codes, old_codes = code_matrix(H), code_matrix(old)
+        if isinstance(new_codes, DenseCodes) and not formulation.has_outliers:
+            return SlopeChange((old - H).T @ X, H.T @ H, old.T @ old, len(X), new_codes.used), H
+        slope = formulation.slope(X, self.atoms.D, new_codes)
+        slope -= formulation.slope(X, self.before.D, old_codes)
+        return SlopeChange(slope, None, None, len(X), new_codes.used), H
+
+
+def _sum_of_known(first: Array | None, second: Array | None) -> Array | None:
+    if first is None or second is None:
+        return second if first is None else first
+    return np.asarray(first + second)
 
 
 def squared_norm(Z: Array) -> float:

@@ -54,7 +54,7 @@ def test_the_opening_is_smm(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Anchor, "is_exhausted", False)  # with three rows all is noise
     problem, D = problem_of(name)
     solver = VR()
-    b = solver._opening_batch(problem)
+    b = solver._opening_batch(problem, len(D))
     smm = SMM(batch_size=b, forgetting=vr.OPENING_FORGETTING, coder=Coder(tol=vr.LOOSEST))
     ours, theirs = iterate(solver, problem, D, seed=5), iterate(smm, problem, D, seed=5)
     for one, other in itertools.islice(zip(ours, theirs, strict=True), 2 * problem.n_samples // b + 1):

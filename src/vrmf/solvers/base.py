@@ -70,11 +70,11 @@ class AbstractStreamSolver(AbstractSolver):
         """
 
     def init(self, problem: Problem, D: Array, seed: int) -> State:
-        checked_batch_size(self.batch_size, problem.n_samples)
+        checked_batch_size(self.batch_size, problem.n_samples, len(D))
         return self.start(D, seed)
 
     def step(self, problem: Problem, state: State) -> State:
-        batch_size = checked_batch_size(self.batch_size, problem.n_samples)
+        batch_size = checked_batch_size(self.batch_size, problem.n_samples, len(state.D))
         rows = problem.source.draw(batch_size, state.seed, state.step)
         return self.absorb(problem, state, rows, epoch_rows=problem.n_samples)
 
@@ -86,13 +86,14 @@ class AbstractStreamSolver(AbstractSolver):
         return False
 
 
-def checked_batch_size(batch_size: int | str, n_samples: int) -> int:
-    """Return the size of mini-batches for n rows.
+def checked_batch_size(batch_size: int | str, n_samples: int, n_components: int) -> int:
+    """Return the size of mini-batches for n rows and k atoms.
 
-    ``"auto"`` grows as n^⅔ like the paper's, but is at least 64, or a tenth of fewer rows.
+    ``"auto"`` grows as n^⅔ like the paper's, but is at least 64 and two for each atom beyond 64, or a tenth
+    of the rows if they are few.
     """
     if batch_size == "auto":
-        return max(paper_batch_size(n_samples), smallest_batch(n_samples))
+        return max(paper_batch_size(n_samples), smallest_batch(n_samples, n_components, 2))
     return valid_batch_size(int(batch_size), n_samples)
 
 
@@ -106,9 +107,14 @@ def valid_batch_size(batch_size: int, n_samples: int) -> int:
     return batch_size
 
 
-def smallest_batch(n_samples: int) -> int:
-    """Return 64, or a tenth of fewer rows."""
-    return min(64, -(-n_samples // 10))
+def smallest_batch(n_samples: int, n_components: int, rows_per_atom: int) -> int:
+    """Return the smallest mini-batch worth its step: below it a step is hardly cheaper.
+
+    A step works on the dictionary itself (DDᵀ, a sweep over the atoms), which counts beside the codes of 64
+    rows from about 64 atoms on; so there are ``rows_per_atom`` more for each further atom. A mini-batch is
+    at most a tenth of the rows.
+    """
+    return min(64 + rows_per_atom * max(n_components - 64, 0), -(-n_samples // 10))
 
 
 def paper_batch_size(n_samples: int) -> int:

@@ -39,6 +39,10 @@ OPENING_PASSES = 2
 FIRST_BATCH = 2
 OPENING_FORGETTING = 5.0
 
+#: Rows of a mini-batch for each atom beyond 64, at least: before the first anchor, and later.
+OPENING_ROWS_PER_ATOM = 2
+ROWS_PER_ATOM = 4
+
 #: Epochs over a sample of the rows, at most, before it is doubled.
 EPOCHS_PER_SAMPLE = 4
 
@@ -94,8 +98,9 @@ class VR(AbstractSolver):
     Parameters
     ----------
     batch_size : int or "auto"
-        b. ``"auto"`` is n/40, at least 64 or n/10, at most the largest of 256, 2k and 0.2 · n^⅔. Where
-        a mini-batch comes from a few chunks of the data, it is at least 128 rows of each, or n/10.
+        b. ``"auto"`` is n/40, at most the largest of 256, 2k and 0.2 · n^⅔, and at least 64 with four more
+        for each atom beyond 64, or n/10. Where a mini-batch comes from a few chunks of the data, it is at
+        least 128 rows of each, or n/10.
     inner_steps : int or "auto"
         m, the steps of an epoch. ``"auto"`` is n / b, or 0.5 · n^⅓ if ``literal``.
     step_size : float or "auto"
@@ -170,7 +175,8 @@ class VR(AbstractSolver):
             b = paper_batch_size(n)
         else:
             most = max(256, 2 * n_components, paper_batch_size(n))
-            b = max(min(n // 40, most), smallest_batch(n), min(least, n // 10))
+            enough = smallest_batch(n, n_components, ROWS_PER_ATOM)
+            b = max(min(n // 40, most), enough, min(least, n // 10))
         if self.inner_steps != "auto":
             return b, int(self.inner_steps)
         return b, paper_inner_steps(n) if self.literal else math.ceil(n / b)
@@ -221,13 +227,15 @@ class VR(AbstractSolver):
 
     # Before the first anchor -------------------------------------------------------------------
 
-    def _opening_batch(self, problem: Problem) -> int:
+    def _opening_batch(self, problem: Problem, n_components: int) -> int:
         n = problem.n_samples
-        return smallest_batch(n) if self.batch_size == "auto" else valid_batch_size(int(self.batch_size), n)
+        if self.batch_size != "auto":
+            return valid_batch_size(int(self.batch_size), n)
+        return smallest_batch(n, n_components, OPENING_ROWS_PER_ATOM)
 
     def _open(self, problem: Problem, state: VRState) -> VRState:
         """Take a step of SMM, unless the start is so good that its gradient drowns in noise."""
-        n, b, first = problem.n_samples, self._opening_batch(problem), state.step == 0
+        n, b, first = problem.n_samples, self._opening_batch(problem, len(state.D)), state.step == 0
         smm = SMM(forgetting=OPENING_FORGETTING, reseed=self.reseed, coder=self._loose(LOOSEST))
         rows = problem.source.draw(min(n, FIRST_BATCH * b) if first else b, state.seed, state.step)
         stats = problem.stats(state.D, smm.coder, rows)
@@ -271,7 +279,8 @@ class VR(AbstractSolver):
         codes = self._room_for_codes(problem, state)
         sample = None if old is None else old.sample
         if old is None and self.opening and not self.literal:
-            sample = problem.source.sample(OPENING_STEPS * self._opening_batch(problem), state.seed)
+            seen = OPENING_STEPS * self._opening_batch(problem, len(D))
+            sample = problem.source.sample(seen, state.seed)
         stats = problem.stats(D, coder, sample, start=None if old is None else old.codes, keep=codes)
         anchor = Anchor.of(problem, D, stats, codes, sample)
         if not anchor.is_of_all_rows and state.sample_epochs >= EPOCHS_PER_SAMPLE:

@@ -22,8 +22,8 @@ from vrmf.coding._alternating import (
     radial_step,
     subtract_outliers,
 )
+from vrmf.coding._cholesky import dependent, solve
 from vrmf.coding._groups import group_conditions, merge_copies
-from vrmf.coding._pivoting import dependent, solve
 from vrmf.coding.forms import MAX_ROUNDS, RELAX, AbstractForm, AnyForm, EntrywiseForm, GroupForm, form_of
 from vrmf.coding.halves import EntrywiseHalf, RadialHalf, half_of
 from vrmf.coding.system import System

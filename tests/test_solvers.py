@@ -265,7 +265,17 @@ def test_the_papers_batch_size_and_epoch_length() -> None:
 
 
 @pytest.mark.parametrize(
-    ("n", "k", "b"), [(1, 3, 1), (50, 3, 5), (2429, 49, 64), (10_000, 49, 250), (60_000, 400, 800)]
+    ("n", "k", "b"),
+    [
+        (1, 3, 1),
+        (50, 3, 5),
+        (2429, 49, 64),
+        (10_000, 49, 250),
+        (10_000, 512, 1000),
+        (30_000, 512, 64 + 4 * 448),
+        (60_000, 400, 1500),
+        (200_000, 512, 64 + 8 * 448),
+    ],
 )
 def test_the_practical_epoch_is_a_pass_of_batches_that_suit_its_size(n: int, k: int, b: int) -> None:
     assert VR().epoch_shape(n, k) == (b, -(-n // b))

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from vrmf.coding._cholesky import delete_row, solve_lower, solve_upper
 from vrmf.compiled import compiled
 from vrmf.terms.base import Array
 
@@ -301,53 +302,6 @@ def move(
             S[b], side[b], value[b] = S[b + 1], side[b + 1], value[b + 1]
             place[S[b]] = b
     return size
-
-
-@compiled
-def solve_lower(L: Array, y: Array, size: int) -> None:
-    """Replace y by L⁻¹ y."""
-    for i in range(size):
-        total = y[i]
-        for p in range(i):
-            total -= L[i, p] * y[p]
-        y[i] = total * L[i, i]
-
-
-@compiled
-def solve_upper(L: Array, y: Array, x: Array, size: int) -> None:
-    """Write x = L⁻ᵀ y."""
-    for i in range(size):
-        x[i] = y[i]
-    for i in range(size - 1, -1, -1):
-        entry = x[i] * L[i, i]
-        x[i] = entry
-        for p in range(i):
-            x[p] -= entry * L[i, p]
-
-
-@compiled
-def delete_row(L: Array, y: Array, deleted: int, size: int) -> None:
-    """Delete a row of L; rotations of columns make it triangular again, and apply to y as well.
-
-    The rotation of columns c and c + 1 is kept in L[c, c + 1] and L[c, c + 2], above the diagonal.
-    """
-    last = y[deleted]
-    for i in range(deleted, size - 1):
-        for p in range(deleted):
-            L[i, p] = L[i + 1, p]
-        carry = L[i + 1, deleted]
-        for p in range(deleted, i):
-            cosine, sine, right = L[p, p + 1], L[p, p + 2], L[i + 1, p + 1]
-            L[i, p] = cosine * carry + sine * right
-            carry = cosine * right - sine * carry
-        diagonal = 1 / L[i + 1, i + 1]
-        length = np.sqrt(carry * carry + diagonal * diagonal)
-        cosine, sine = carry / length, diagonal / length
-        L[i, i] = 1 / length
-        L[i, i + 1], L[i, i + 2] = cosine, sine
-        right = y[i + 1]
-        y[i] = cosine * last + sine * right
-        last = cosine * right - sine * last
 
 
 @compiled

@@ -11,8 +11,8 @@ from __future__ import annotations
 import numpy as np
 
 from vrmf.coding._alternating import best_fit
+from vrmf.coding._cholesky import solve
 from vrmf.coding._measuring import Outliers, Problem, pull_of, slope_of_fit
-from vrmf.coding._pivoting import solve
 from vrmf.compiled import compiled
 from vrmf.terms.base import Array
 

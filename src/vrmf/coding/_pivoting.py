@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from vrmf.coding._cholesky import dependent, solve
 from vrmf.compiled import compiled
 from vrmf.terms.base import Array
 
@@ -42,18 +43,29 @@ def conditions(
         error[row] = np.sqrt(square)
 
 
+#: slope, low and high of the penalty.
+Penalty = tuple[float, float, float]
+
+#: The system: A, A⁻¹ (or A again), and whether A⁻¹ is known.
+Matrices = tuple[Array, Array, bool]
+
+#: Of each entry: whether it is pinned; where, or where it was; how far it moves to be there; what is left
+#: of the force on it, if it is free; all of that times A⁻¹; the least and the most that may become of its
+#: value, if it is free, or of the force on it, if it is pinned.
+Sides = tuple[Array, Array, Array, Array, Array, Array, Array]
+
+#: Room for the matrix, the right-hand side and the diagonal of a system, for pinned and for free entries.
+Room = tuple[Array, Array, Array, Array, Array]
+
+
 @compiled
 def pivot(
     H: Array,
     force: Array,
     residual: Array,
     full_step: Array,
-    A: Array,
-    inverse: Array,
-    by_inverse: bool,
-    slope: float,
-    low: float,
-    high: float,
+    matrices: Matrices,
+    penalty: Penalty,
     slack: Array,
     tiny: float,
     most_free: int,
@@ -62,136 +74,219 @@ def pivot(
 ) -> None:
     """Move the rows of ``H`` to their optimum; ``rounds`` says how many it took, negative if it failed.
 
-    With F the pinned and S the free entries, the step δ solves A[S, S] δ[S] = residual[S] with δ[F]
-    given. If more entries are free than pinned, and ``inverse`` = A⁻¹ is known, the system of the
-    pinned ones is the smaller: δ = u − A⁻¹[:, F] μ, where u = ``full_step`` = residual · A⁻¹ and
-    A⁻¹[F, F] μ = u[F] − δ[F]; the force on F becomes force[F] + μ. Rows with more than ``most_free`` free
-    entries fail at once.
+    ``full_step`` is residual · A⁻¹, if that is known. Rows with more than ``most_free`` free entries fail
+    at once.
     """
-    n, k = H.shape
-    zero = slope * 0
-    B = np.empty((k, k), A.dtype)
-    b, diagonal = np.empty(k, A.dtype), np.empty(k, A.dtype)
-    place, move, new = np.empty(k, A.dtype), np.empty(k, A.dtype), np.empty(k, A.dtype)
-    u, r = np.empty(k, A.dtype), np.empty(k, A.dtype)
-    least, most = np.empty(k, A.dtype), np.empty(k, A.dtype)
-    pinned = np.empty(k, np.bool_)
-    F, S = np.empty(k + 1, np.int64), np.empty(k + 1, np.int64)
-    for row in range(n):
+    k, dtype = H.shape[1], matrices[0].dtype
+    numbers = np.empty((6, k), dtype)
+    pinned, new = np.empty(k, np.bool_), np.empty(k, dtype)
+    sides = (pinned, numbers[0], numbers[1], numbers[2], numbers[3], numbers[4], numbers[5])
+    lists = np.empty((2, k + 1), np.int64)
+    room = (np.empty((k, k), dtype), np.empty(k, dtype), np.empty(k, dtype), lists[0], lists[1])
+    for row in range(len(H)):
         h, w = H[row], force[row]
         rounds[row] = -max_rounds
-        for j in range(k):
-            pinned[j] = pin(h[j], slope, low, high, slack[row], least, most, j)
-            if not pinned[j]:
-                free(h[j], h[j] > zero, slope, low, high, least, most, j)
-            place[j] = h[j]
-            move[j] = zero
-            r[j] = residual[row, j]
-            u[j] = full_step[row, j]
+        begin(h, residual[row], full_step[row], penalty, slack[row], sides)
         attempt = 1
         while attempt <= max_rounds:
-            n_pinned, n_free = 0, 0
-            for j in range(k):
-                F[n_pinned] = j
-                S[n_free] = j
-                n_pinned += pinned[j]
-                n_free += not pinned[j]
-            if by_inverse and n_pinned <= n_free:
-                for a in range(n_pinned):
-                    line = inverse[F[a]]
-                    for c in range(a, n_pinned):
-                        B[a, c] = line[F[c]]
-                    b[a] = u[F[a]] - move[F[a]]
-                if solve(B, b, diagonal, n_pinned, tiny) >= 0:
+            n_pinned, n_free = list_sides(pinned, room)
+            if matrices[2] and n_pinned <= n_free:
+                if not step_by_pinned(h, w, matrices[1], sides, room, n_pinned, tiny, new):
                     break
-                for j in range(k):
-                    new[j] = u[j]
-                for a in range(n_pinned):
-                    line, x = inverse[F[a]], b[a]
-                    for j in range(k):
-                        new[j] -= x * line[j]
-                for j in range(k):
-                    new[j] += h[j]
-                for a in range(n_pinned):
-                    new[F[a]] = w[F[a]] + b[a]
             elif n_free > most_free:
                 break
             else:
-                for a in range(n_free):
-                    line = A[S[a]]
-                    for c in range(a, n_free):
-                        B[a, c] = line[S[c]]
-                    b[a] = r[S[a]]
-                for j in range(k):
-                    new[j] = w[j]
-                for a in range(n_pinned):
-                    x = move[F[a]]
-                    if x != zero:
-                        line = A[F[a]]
-                        for j in range(k):
-                            new[j] -= x * line[j]
-                        for c in range(n_free):
-                            b[c] -= x * line[S[c]]
-                first = solve(B, b, diagonal, n_free, tiny)
-                if first >= 0:
+                dependent_entry = step_by_free(h, w, matrices[0], sides, room, n_pinned, n_free, tiny, new)
+                if dependent_entry >= 0:
                     # Entries that others can replace stay where they are, and the round begins again.
-                    dependent(A, S[:n_free], B, diagonal, tiny)
-                    diagonal[first] = zero  # for sure, however sums were rounded
-                    stuck = False
-                    for a in range(n_free):
-                        if diagonal[a] > zero:
-                            continue
-                        j = S[a]
-                        stuck |= not least[j] <= h[j] <= most[j]
-                        pinned[j] = True
-                        place[j] = h[j]
-                        if by_inverse:
-                            line = inverse[j]
-                            for c in range(k):
-                                u[c] -= r[j] * line[c]
-                        at = w[j] - r[j]
-                        least[j], most[j] = at - 5 * slack[row], at + 5 * slack[row]
-                        r[j] = zero
-                    if stuck:
+                    if not set_aside(
+                        h, w, matrices, sides, room, n_free, dependent_entry, slack[row], tiny
+                    ):
                         break
                     continue
-                for a in range(n_free):
-                    line, x = A[S[a]], b[a]
-                    for j in range(k):
-                        new[j] -= x * line[j]
-                for a in range(n_free):
-                    new[S[a]] = h[S[a]] + b[a]
-            wrong = 0
-            for j in range(k):
-                wrong += (new[j] < least[j]) | (new[j] > most[j])
-            if wrong == 0:
+            if change_sides(h, w, matrices, penalty, slack[row], sides, new) == 0:
                 for j in range(k):
-                    h[j] = place[j] if pinned[j] else new[j]
+                    h[j] = sides[1][j] if pinned[j] else new[j]
                 rounds[row] = attempt
                 break
-            for j in range(k):
-                if least[j] <= new[j] <= most[j]:
-                    continue
-                change = -r[j]
-                if pinned[j]:
-                    at, upwards = place[j], new[j] > most[j]
-                    free(at, upwards, slope, low, high, least, most, j)
-                    pinned[j] = False
-                    change = w[j] - (slope if (at > zero) or (upwards and at == zero) else -slope)
-                    r[j] = change
-                    move[j] = zero
-                else:
-                    at = least[j] if new[j] < least[j] else most[j]
-                    pin(at, slope, low, high, slack[row], least, most, j)
-                    pinned[j] = True
-                    place[j] = at
-                    move[j] = at - h[j]
-                    r[j] = zero
-                if by_inverse and change != zero:
-                    line = inverse[j]
-                    for c in range(k):
-                        u[c] += change * line[c]
             attempt += 1
+
+
+@compiled
+def begin(
+    h: Array, residual: Array, full_step: Array, penalty: Penalty, slack: float, sides: Sides
+) -> None:
+    """Pin the entries that are at a kink or an end, and free the others."""
+    slope, low, high = penalty
+    pinned, place, move, r, u, least, most = sides
+    for j in range(len(h)):
+        pinned[j] = pin(h[j], slope, low, high, slack, least, most, j)
+        if not pinned[j]:
+            free(h[j], h[j] > 0, slope, low, high, least, most, j)
+        place[j], move[j] = h[j], 0
+        r[j], u[j] = residual[j], full_step[j]
+
+
+@compiled
+def list_sides(pinned: Array, room: Room) -> tuple[int, int]:
+    """List the pinned and the free entries; return their numbers."""
+    pins, frees = room[3], room[4]
+    n_pinned, n_free = 0, 0
+    for j in range(len(pinned)):
+        pins[n_pinned] = j
+        frees[n_free] = j
+        n_pinned += pinned[j]
+        n_free += not pinned[j]
+    return n_pinned, n_free
+
+
+@compiled
+def step_by_pinned(
+    h: Array, w: Array, inverse: Array, sides: Sides, room: Room, count: int, tiny: float, new: Array
+) -> bool:
+    """Write the values of free entries and the forces on pinned ones; return whether the system was solved.
+
+    With F the pinned entries, the step is δ = u − A⁻¹[:, F] μ, where A⁻¹[F, F] μ = u[F] − δ[F]; the force
+    on F becomes force[F] + μ.
+    """
+    _, _, move, _, u, _, _ = sides
+    B, b, diagonal, F, _ = room
+    for a in range(count):
+        line = inverse[F[a]]
+        for c in range(a, count):
+            B[a, c] = line[F[c]]
+        b[a] = u[F[a]] - move[F[a]]
+    if solve(B, b, diagonal, count, tiny) >= 0:
+        return False
+    for j in range(len(new)):
+        new[j] = u[j]
+    for a in range(count):
+        line, x = inverse[F[a]], b[a]
+        for j in range(len(new)):
+            new[j] -= x * line[j]
+    for j in range(len(new)):
+        new[j] += h[j]
+    for a in range(count):
+        new[F[a]] = w[F[a]] + b[a]
+    return True
+
+
+@compiled
+def step_by_free(
+    h: Array,
+    w: Array,
+    A: Array,
+    sides: Sides,
+    room: Room,
+    n_pinned: int,
+    n_free: int,
+    tiny: float,
+    new: Array,
+) -> int:
+    """Write the same; return −1, or the place of a free entry that depends on those before it.
+
+    With S the free and F the pinned entries, A[S, S] δ[S] = residual[S] − A[S, F] δ[F].
+    """
+    _, _, move, r, _, _, _ = sides
+    B, b, diagonal, F, S = room
+    for a in range(n_free):
+        line = A[S[a]]
+        for c in range(a, n_free):
+            B[a, c] = line[S[c]]
+        b[a] = r[S[a]]
+    for j in range(len(new)):
+        new[j] = w[j]
+    for a in range(n_pinned):
+        x = move[F[a]]
+        if x != 0:
+            line = A[F[a]]
+            for j in range(len(new)):
+                new[j] -= x * line[j]
+            for c in range(n_free):
+                b[c] -= x * line[S[c]]
+    first = solve(B, b, diagonal, n_free, tiny)
+    if first >= 0:
+        return first
+    for a in range(n_free):
+        line, x = A[S[a]], b[a]
+        for j in range(len(new)):
+            new[j] -= x * line[j]
+    for a in range(n_free):
+        new[S[a]] = h[S[a]] + b[a]
+    return -1
+
+
+@compiled
+def set_aside(
+    h: Array,
+    w: Array,
+    matrices: Matrices,
+    sides: Sides,
+    room: Room,
+    n_free: int,
+    first: int,
+    slack: float,
+    tiny: float,
+) -> bool:
+    """Pin all free entries that depend on others where they are; return whether they may be there."""
+    A, inverse, by_inverse = matrices
+    pinned, place, _, r, u, least, most = sides
+    B, _, diagonal, _, S = room
+    dependent(A, S[:n_free], B, diagonal, tiny)
+    diagonal[first] = 0  # for sure, however sums were rounded
+    feasible = True
+    for a in range(n_free):
+        if diagonal[a] > 0:
+            continue
+        j = S[a]
+        feasible &= least[j] <= h[j] <= most[j]
+        pinned[j] = True
+        place[j] = h[j]
+        if by_inverse:
+            add_row(u, -r[j], inverse[j])
+        at = w[j] - r[j]
+        least[j], most[j] = at - 5 * slack, at + 5 * slack
+        r[j] = 0
+    return feasible
+
+
+@compiled
+def change_sides(
+    h: Array, w: Array, matrices: Matrices, penalty: Penalty, slack: float, sides: Sides, new: Array
+) -> int:
+    """Let the entries that break their condition change sides, all at once; return their number."""
+    slope, low, high = penalty
+    pinned, place, move, r, u, least, most = sides
+    wrong = 0
+    for j in range(len(new)):
+        wrong += (new[j] < least[j]) | (new[j] > most[j])
+    if wrong == 0:
+        return 0
+    for j in range(len(new)):
+        if least[j] <= new[j] <= most[j]:
+            continue
+        change = -r[j]
+        if pinned[j]:
+            at, upwards = place[j], new[j] > most[j]
+            free(at, upwards, slope, low, high, least, most, j)
+            pinned[j] = False
+            change = w[j] - (slope if (at > 0) or (upwards and at == 0) else -slope)
+            r[j], move[j] = change, 0
+        else:
+            at = least[j] if new[j] < least[j] else most[j]
+            pin(at, slope, low, high, slack, least, most, j)
+            pinned[j] = True
+            place[j], move[j], r[j] = at, at - h[j], 0
+        if matrices[2] and change != 0:
+            add_row(u, change, matrices[1][j])
+    return wrong
+
+
+@compiled
+def add_row(u: Array, factor: float, line: Array) -> None:
+    """Add factor · line to u."""
+    for c in range(len(u)):
+        u[c] += factor * line[c]
 
 
 @compiled
@@ -216,76 +311,3 @@ def free(
     positive = (at > zero) | ((at == zero) & upwards)
     least[j] = max(low, zero) if (slope > zero) & positive else low
     most[j] = min(high, zero) if (slope > zero) & (not positive) else high
-
-
-@compiled
-def solve(B: Array, b: Array, diagonal: Array, size: int, tiny: float) -> int:
-    """Solve B x = b in place for the leading ``size`` rows of a positive definite B.
-
-    Only the upper triangle is read, and overwritten by the Cholesky factor. Rows are eliminated four
-    at a time, and slices begin at the diagonal, so that the inner loops run on vector units. Returns
-    −1, or the index of a row that depends on those before it.
-    """
-    for i in range(size):
-        diagonal[i] = B[i, i]
-    start = 0
-    while start < size:
-        end = min(start + 4, size)
-        for i in range(start, end):
-            row = B[i, i:size]
-            for p in range(start, i):
-                above = B[p, i:size]
-                f = above[0]
-                for j in range(len(row)):
-                    row[j] -= f * above[j]
-                b[i] -= f * b[p]
-            if not row[0] > tiny * diagonal[i]:
-                return i
-            shrink = 1 / np.sqrt(row[0])
-            for j in range(len(row)):
-                row[j] *= shrink
-            b[i] *= shrink
-        if end == start + 4:
-            for i in range(end, size):
-                row, p0, p1 = B[i, i:size], B[start, i:size], B[start + 1, i:size]
-                p2, p3 = B[start + 2, i:size], B[start + 3, i:size]
-                f0, f1, f2, f3 = p0[0], p1[0], p2[0], p3[0]
-                for j in range(len(row)):
-                    row[j] -= f0 * p0[j] + f1 * p1[j] + f2 * p2[j] + f3 * p3[j]
-                b[i] -= f0 * b[start] + f1 * b[start + 1] + f2 * b[start + 2] + f3 * b[start + 3]
-        start = end
-    for i in range(size - 1, -1, -1):
-        row, known = B[i, i:size], b[i:size]
-        s = known[0]
-        for j in range(1, len(row)):
-            s -= row[j] * known[j]
-        b[i] = s / row[0]
-    return -1
-
-
-@compiled
-def dependent(A: Array, S: Array, B: Array, diagonal: Array, tiny: float) -> None:
-    """Write 0 into ``diagonal`` for each entry of S that depends on those before it, else its pivot.
-
-    ``B`` is overwritten by the Cholesky factor of A[S, S] without those entries.
-    """
-    size = len(S)
-    for i in range(size):
-        row = B[i, i:size]
-        for j in range(len(row)):
-            row[j] = A[S[i], S[i + j]]
-        least = tiny * row[0]
-        for p in range(i):
-            above = B[p, i:size]
-            f = above[0]
-            if f != 0:
-                for j in range(len(row)):
-                    row[j] -= f * above[j]
-        if row[0] > least:
-            shrink = 1 / np.sqrt(row[0])
-            diagonal[i] = row[0]
-            for j in range(len(row)):
-                row[j] *= shrink
-        else:
-            diagonal[i] = 0
-            row[:] = 0

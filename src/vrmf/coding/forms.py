@@ -150,9 +150,8 @@ class EntrywiseForm(AbstractForm):
             check_time()
             some = slice(i, i + ROWS_AT_A_TIME)
             pivot(
-                *(P[some], force[some], residual[some], full_step[some], system.A, inverse, by_inverse),
-                *self.numbers(P),
-                *(slack[some], tiny, most_free, most_rounds, rounds[some]),
+                *(P[some], force[some], residual[some], full_step[some], (system.A, inverse, by_inverse)),
+                *(self.numbers(P), slack[some], tiny, most_free, most_rounds, rounds[some]),
             )
         return rounds
 

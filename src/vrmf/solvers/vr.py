@@ -98,9 +98,9 @@ class VR(AbstractSolver):
     Parameters
     ----------
     batch_size : int or "auto"
-        b. ``"auto"`` is n/40, at most the largest of 256, 2k and 0.2 · n^⅔, and at least 64 with four more
-        for each atom beyond 64, or n/10. Where a mini-batch comes from a few chunks of the data, it is at
-        least 128 rows of each, or n/10.
+        b. ``"auto"`` is n/40, but at least 64 with four more for each atom beyond 64, and at most twice as
+        much, or the largest of 256, 2k and 0.2 · n^⅔; never more than n/10. Where a mini-batch comes from a
+        few chunks of the data, it is at least 128 rows of each, or n/10.
     inner_steps : int or "auto"
         m, the steps of an epoch. ``"auto"`` is n / b, or 0.5 · n^⅓ if ``literal``.
     step_size : float or "auto"
@@ -174,8 +174,9 @@ class VR(AbstractSolver):
         elif self.literal:
             b = paper_batch_size(n)
         else:
-            most = max(256, 2 * n_components, paper_batch_size(n))
             enough = smallest_batch(n, n_components, ROWS_PER_ATOM)
+            plenty = smallest_batch(n, n_components, 2 * ROWS_PER_ATOM)
+            most = max(256, 2 * n_components, paper_batch_size(n), plenty)
             b = max(min(n // 40, most), enough, min(least, n // 10))
         if self.inner_steps != "auto":
             return b, int(self.inner_steps)

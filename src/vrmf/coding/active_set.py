@@ -25,6 +25,9 @@ MOST_NONZERO_COLD = 0.3
 MOST_NONZERO_WARM = 0.45
 MOST_NONZERO_OVERCOMPLETE = 0.6
 
+#: Rounds after which a row is left to other methods.
+MOST_ROUNDS = 60
+
 #: Entries of codes that the kernel gets at a time: so long a fit does not look at the clock.
 ENTRIES_AT_A_TIME = 2**16
 
@@ -49,27 +52,24 @@ class ActiveSet(AbstractMethod):
         if task.start is not None:
             most = MOST_NONZERO_OVERCOMPLETE if k > d else MOST_NONZERO_WARM
             return int(np.count_nonzero(task.start)) <= most * task.start.size
-        # One row tells: that of median length.
+        # One row tells: that of median length, to a rough tolerance, as far as free entries are few.
         most = MOST_NONZERO_OVERCOMPLETE if k > d else MOST_NONZERO_COLD
         row = np.argsort(row_squares(task.X), kind="stable")[len(task.X) // 2]
         form, system = entrywise_form(known), System.of(task.atoms, known.ridge)
-        c = task.X[row : row + 1] @ task.atoms.D.T
-        allowed = 0.01 * task.scale[row : row + 1]
-        return bool(
-            active_set_codes(
-                c, system, form, allowed, task.scale[:1], most_free=max(int(most * k), 1)
-            ).finished[0]
-        )
+        c, scale = task.X[row : row + 1] @ task.atoms.D.T, task.scale[row : row + 1]
+        probe = active_set_codes(c, system, form, 0.01 * scale, scale, MOST_ROUNDS, most_free=int(most * k))
+        return bool(probe.finished[0])
 
     def encode(self, task: Task) -> Codes:
         known = task.code.canonical
         assert known is not None
         form, system = entrywise_form(known), System.of(task.atoms, known.ridge)
         C, allowed = task.X @ task.atoms.D.T, task.tol * task.scale
-        codes = active_set_codes(C, system, form, allowed, task.scale, task.start)
+        rounds = min(MOST_ROUNDS, task.max_iter)
+        codes = active_set_codes(C, system, form, allowed, task.scale, rounds, task.start)
         hard = np.flatnonzero(~codes.finished)
-        if len(hard):
-            numbers = (allowed[hard], task.scale[hard], task.max_iter, codes.H[hard])
+        if len(hard) and task.max_iter > rounds:
+            numbers = (allowed[hard], task.scale[hard], task.max_iter - rounds, codes.H[hard])
             codes.replace_where_better(hard, split_codes(C[hard], system, form, *numbers))
         return codes
 
@@ -80,6 +80,7 @@ def active_set_codes(
     form: EntrywiseForm,
     allowed: Array,
     scale: Array,
+    most_rounds: int,
     start: Array | None = None,
     most_free: int | None = None,
 ) -> Codes:
@@ -92,13 +93,16 @@ def active_set_codes(
     H = np.empty_like(C) if start is None else form.feasible(start.astype(C.dtype, copy=False))
     rounds, error = np.empty(n, np.int64), np.empty(n, C.dtype)
     rounding = number(2 * float(np.finfo(C.dtype).eps) * system.bound)
-    most_free, allowed = min(most_free or k, system.rank), allowed.astype(C.dtype, copy=False)
+    most_free, allowed = (
+        min(k if most_free is None else max(most_free, 1), system.rank),
+        allowed.astype(C.dtype, copy=False),
+    )
     rows_at_a_time = max(1, ENTRIES_AT_A_TIME // k)
     for i in range(0, n, rows_at_a_time):
         check_time()
         some = slice(i, i + rows_at_a_time)
         active_set_rows(
             *(C[some], system.A, H[some], start is not None, form.numbers(C), allowed[some]),
-            *(rounding, number(system.tiny), most_free, rounds[some], error[some]),
+            *(rounding, number(system.tiny), most_free, most_rounds, rounds[some], error[some]),
         )
     return Codes(H, error / scale, np.abs(rounds), rounds > 0, scale)

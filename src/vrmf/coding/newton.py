@@ -180,7 +180,9 @@ class LastResort(AbstractMethod):
     """No method of its own: codes from which the last resort begins, where no fast method is of use."""
 
     def applies_to(self, task: Task) -> bool:
-        return newton_coder(task.code, task.outliers) is not None
+        newton = newton_coder(task.code, task.outliers)
+        # In the unit ball it needs a start that is nearly right.
+        return newton is not None and not (isinstance(newton, EntrywiseNewtonCoder) and newton.in_ball)
 
     def encode(self, task: Task) -> Codes:
         n, newton = len(task.X), newton_coder(task.code, task.outliers)

@@ -6,7 +6,7 @@ code move, each on its side of 0 and between the bounds; the others are *pinned*
 1. moves the free entries to the minimum of F over their face: the step x solves A[S, S] x = residual, and
    entries that would leave the face stop at its end, where they are pinned;
 2. computes the force w = c − hA on all entries, and frees pinned ones that it pulls away, those with the
-   largest pull together.
+   largest pull together. An entry that depends on the free ones takes the place of one of them.
 
 Each step lowers F. Freed entries may block each other at first; those that the step would move to the wrong
 side are pinned again, and one that moves to the right side is always among them, since the step points
@@ -21,7 +21,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from vrmf.coding._descent import BLOCKED, PINNED, Face, Penalty, descend, extend, free_nonzeros
+from vrmf.coding._descent import (
+    BLOCKED,
+    PINNED,
+    Face,
+    Penalty,
+    descend,
+    exchange,
+    extend,
+    free_nonzeros,
+    side_of,
+)
 from vrmf.compiled import compiled
 from vrmf.terms.base import Array
 
@@ -49,6 +59,7 @@ def active_set_rows(
     allowed: Array,
     rounding: float,
     tiny: float,
+    room: int,
     most_free: int,
     most_rounds: int,
     rounds: Array,
@@ -58,9 +69,9 @@ def active_set_rows(
 
     The interval must contain 0. ``rounds`` says how many it took, negative if that was in vain: the error
     is above ``allowed`` and above ``rounding`` · ‖h‖ after ``most_rounds``, or more than ``most_free``
-    entries would be free.
+    entries would be free. ``room`` bounds how many are free at a time.
     """
-    k, most = len(A), min(most_free, len(A))
+    k, most = len(A), min(room, len(A))
     w, miss, scale = np.empty(k, A.dtype), np.empty(k, A.dtype), np.empty(k, A.dtype)
     for j in range(k):
         scale[j] = 1 / A[j, j] if A[j, j] > 0 else 0
@@ -86,15 +97,18 @@ def active_set_rows(
             wanted, size = size, extend(A, h, penalty, face, L, kept, size, tiny)
             if stale or size < wanted:
                 compute_force(c, A, h, penalty, face, size, w)
-            idle += size == kept
-            kept, stale = descend(w, h, penalty, face, system, size), False
-            unblock = kept < size
-            compute_force(c, A, h, penalty, face, kept, w)
+            before, size = size, descend(w, h, penalty, face, system, size)
+            compute_force(c, A, h, penalty, face, size, w)
             error[row], norm = violations(h, w, penalty, miss)
             if error[row] <= max(allowed[row], rounding * norm):
                 break
-            size = free_violators(h, w, penalty, miss, face, kept, unblock)
-            if spent == most_rounds or idle > MOST_IDLE_ROUNDS or size > most:
+            unblock = stale or size < before
+            kept, size, stale = size, free_violators(h, w, penalty, miss, face, size, unblock), False
+            if size == kept:
+                kept, size = exchange(A, h, w, penalty, miss, face, system, size)
+                stale = True
+                idle += kept == size
+            if spent == most_rounds or idle > MOST_IDLE_ROUNDS or size > most_free:
                 spent = -spent
                 break
         rounds[row] = spent
@@ -184,7 +198,7 @@ def violations(h: Array, w: Array, penalty: Penalty, miss: Array) -> tuple[float
 def free_violators(
     h: Array, w: Array, penalty: Penalty, miss: Array, face: Face, size: int, unblock: bool
 ) -> int:
-    """Free the pinned entries with the largest pulls; return how many are free, or one more than fit."""
+    """Free the pinned entries with the largest pulls, while there is room; return how many are free."""
     slope = penalty[0]
     S, place, side, _ = face
     worst = slope * 0
@@ -197,11 +211,8 @@ def free_violators(
         return size
     bar = FREED_TOGETHER * worst
     for j in range(len(h)):
-        if place[j] == PINNED and miss[j] > bar:
-            if size == len(S):
-                return size + 1
+        if place[j] == PINNED and miss[j] > bar and size < len(S):
             S[size], place[j] = j, size
-            positive = h[j] > 0 or (h[j] == 0 and w[j] > 0)
-            side[size] = 0 if slope == 0 else (1 if positive else -1)
+            side[size] = side_of(h[j], w[j], slope)
             size += 1
     return size

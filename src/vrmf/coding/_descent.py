@@ -36,9 +36,18 @@ def free_nonzeros(h: Array, penalty: Penalty, face: Face) -> int:
                 h[j] = min(max(0, low), high)
                 continue
             S[size], place[j] = j, size
-            side[size] = 0 if slope == 0 else (1 if h[j] > 0 else -1)
+            side[size] = side_of(h[j], h[j], slope)
             size += 1
     return size
+
+
+@compiled
+def side_of(h: float, pull: float, slope: float) -> float:
+    """Return the side of 0 on which an entry stays that moves where it is pulled, 0 without a kink."""
+    one = slope * 0 + 1
+    if slope == 0:
+        return slope
+    return one if h > 0 or (h == 0 and pull > 0) else -one
 
 
 @compiled
@@ -112,6 +121,64 @@ def descend(w: Array, h: Array, penalty: Penalty, face: Face, system: System, si
 
 
 @compiled
+def exchange(
+    A: Array, h: Array, w: Array, penalty: Penalty, miss: Array, face: Face, system: System, size: int
+) -> tuple[int, int]:
+    """Let the blocked entry with the largest pull move, and free entries with it so that hD stays as it is.
+
+    With A[S, S] z = A[S, j], the step eⱼ − z has no curvature; F falls along it up to the first end. The
+    entry that arrives there is pinned, and entry j is free in its place. Returns how many free entries have
+    a row of the factor, and how many there are: the same number if nothing was exchanged.
+    """
+    S, place, side, _ = face
+    L, y, x, v = system
+    j = -1
+    for i in range(len(h)):
+        if place[i] == BLOCKED and miss[i] > 0 and (j < 0 or miss[i] > miss[j]):
+            j = i
+    if j < 0:
+        return size, size
+    for a in range(size):
+        v[a] = A[j, S[a]]
+    solve_lower(L, v, size)
+    solve_upper(L, v, x, size)
+    own = side_of(h[j], w[j], penalty[0])
+    direction = 1 if w[j] > own * penalty[0] else -1
+    part, first = abs(end_of(penalty, own, direction > 0) - h[j]), -1
+    for a in range(size):
+        x[a] *= -direction
+        if x[a] != 0:
+            reached = (end_of(penalty, side[a], x[a] > 0) - h[S[a]]) / x[a]
+            if reached < part:
+                part, first = reached, a
+    if not part < np.inf:
+        return size, size
+    for a in range(size):
+        h[S[a]] += part * x[a]
+    h[j] += direction * part
+    place[j] = PINNED
+    if first < 0:
+        h[j] = end_of(penalty, own, direction > 0)
+        return size, size
+    h[S[first]] = end_of(penalty, side[first], x[first] > 0)
+    size = remove(face, L, y, first, size)
+    S[size], side[size], place[j] = j, own, size
+    return size, size + 1
+
+
+@compiled
+def remove(face: Face, L: Array, y: Array, removed: int, size: int) -> int:
+    """Take an entry out of the free ones; return how many are left."""
+    S, place, side, value = face
+    place[S[removed]] = PINNED
+    delete_row(L, y, removed, size)
+    for a in range(removed, size - 1):
+        S[a], side[a], value[a] = S[a + 1], side[a + 1], value[a + 1]
+        place[S[a]] = a
+    return size - 1
+
+
+@compiled
 def end_of(penalty: Penalty, side: float, upwards: bool) -> float:
     """Return the end of the face for a free entry, in the given direction."""
     _, low, high = penalty
@@ -162,17 +229,13 @@ def move(
 
     If ``first`` is −1, take all of it, each entry as far as its end. Entries at their end are pinned.
     """
-    S, place, side, value = face
+    S, _, side, value = face
     for a in range(size - 1, -1, -1):
         end = end_of(penalty, side[a], x[a] > 0)
         room = abs(end - value[a])
         if abs(x[a]) <= room or (first >= 0 and a != first and part * abs(x[a]) < room):
             value[a] += x[a] if first < 0 else part * x[a]
             continue
-        h[S[a]], place[S[a]] = end, PINNED
-        delete_row(L, y, a, size)
-        size -= 1
-        for b in range(a, size):
-            S[b], side[b], value[b] = S[b + 1], side[b + 1], value[b + 1]
-            place[S[b]] = b
+        h[S[a]] = end
+        size = remove(face, L, y, a, size)
     return size

@@ -11,7 +11,7 @@ import numpy as np
 from vrmf.clock import check_time
 from vrmf.coding._active_set import active_set_rows
 from vrmf.coding.base import AbstractMethod, Codes, Task
-from vrmf.coding.forms import EntrywiseForm, entrywise_form
+from vrmf.coding.forms import SPARE_ENTRIES, EntrywiseForm, entrywise_form
 from vrmf.coding.splitting import split_codes
 from vrmf.coding.system import System
 from vrmf.rows import row_squares
@@ -26,7 +26,7 @@ MOST_NONZERO_WARM = 0.45
 MOST_NONZERO_OVERCOMPLETE = 0.6
 
 #: Rounds after which a row is left to other methods.
-MOST_ROUNDS = 60
+MOST_ROUNDS = 500
 
 #: Entries of codes that the kernel gets at a time: so long a fit does not look at the clock.
 ENTRIES_AT_A_TIME = 2**16
@@ -93,16 +93,15 @@ def active_set_codes(
     H = np.empty_like(C) if start is None else form.feasible(start.astype(C.dtype, copy=False))
     rounds, error = np.empty(n, np.int64), np.empty(n, C.dtype)
     rounding = number(2 * float(np.finfo(C.dtype).eps) * system.bound)
-    most_free, allowed = (
-        min(k if most_free is None else max(most_free, 1), system.rank),
-        allowed.astype(C.dtype, copy=False),
-    )
+    allowed = allowed.astype(C.dtype, copy=False)
+    # More than the rank of A cannot be free at a time, but for rounding.
+    room, most_free = system.rank + SPARE_ENTRIES, k if most_free is None else most_free
     rows_at_a_time = max(1, ENTRIES_AT_A_TIME // k)
     for i in range(0, n, rows_at_a_time):
         check_time()
         some = slice(i, i + rows_at_a_time)
         active_set_rows(
             *(C[some], system.A, H[some], start is not None, form.numbers(C), allowed[some]),
-            *(rounding, number(system.tiny), most_free, most_rounds, rounds[some], error[some]),
+            *(rounding, number(system.tiny), room, most_free, most_rounds, rounds[some], error[some]),
         )
     return Codes(H, error / scale, np.abs(rounds), rounds > 0, scale)

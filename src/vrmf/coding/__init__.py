@@ -23,8 +23,8 @@ from vrmf.coding.active_set import ActiveSet
 from vrmf.coding.alternating import Alternating
 from vrmf.coding.base import AbstractMethod, Atoms, Codes, Task
 from vrmf.coding.closed_form import ClosedForm
-from vrmf.coding.conjugate import Conjugate
 from vrmf.coding.gradient import ProximalGradient
+from vrmf.coding.huber import HuberBox, HuberRadial
 from vrmf.coding.newton import GroupNewtonCoder, LastResort, newton_coder
 from vrmf.coding.splitting import Splitting
 from vrmf.terms.base import AbstractRowTerm, Array
@@ -36,7 +36,8 @@ METHODS: tuple[AbstractMethod, ...] = (
     ClosedForm(),
     ActiveSet(),
     Splitting(),
-    Conjugate(),
+    HuberRadial(),
+    HuberBox(),
     Alternating(),
     LastResort(),
     ProximalGradient(),

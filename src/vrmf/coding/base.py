@@ -166,8 +166,8 @@ class AbstractMethod(ABC):
 class Account:
     """Which rows are done with, and their codes, in an iteration over many rows."""
 
-    #: Iterations between two looks at which rows are done, in methods that move all rows alike.
-    CHECK_EVERY = 4
+    #: Rows that are done are put aside when they are one in so many.
+    SHARE = 8
 
     def __init__(self, like: Array, scale: Array, max_iter: int) -> None:
         n = len(like)
@@ -183,16 +183,18 @@ class Account:
         self.alive = self.alive[~ended]
         return ~ended
 
-    def close_at(self, iteration: int, P: Array, miss: Array, done: Array) -> Array | None:
-        """Put aside the rows that are done, once they are a fourth of all; at the last iteration all rows.
+    def close_at(
+        self, iteration: int, P: Array, miss: Array, done: Array, leaving: Array | None = None
+    ) -> Array | None:
+        """Put aside the rows that are done, once they are one in SHARE; at the last iteration all rows.
 
-        Returns which go on, or None for all.
+        Rows that are ``leaving`` are put aside as well, unfinished. Returns which go on, or None for all.
         """
-        every = bool(np.all(done)) or iteration == self.max_iter
-        due = iteration % self.CHECK_EVERY == 0 and 4 * np.count_nonzero(done) >= len(done)
-        if not (every or due):
+        gone = done if leaving is None else done | leaving
+        every = bool(np.all(gone)) or iteration == self.max_iter
+        if not every and self.SHARE * np.count_nonzero(gone) < len(gone):
             return None
-        ended = np.ones_like(done) if every else done
+        ended = np.ones_like(gone) if every else gone
         self.iterations[self.alive[ended]] = iteration
         return self.close(ended, P, miss, done)
 

@@ -194,7 +194,7 @@ class LastResort(AbstractMethod):
 @once_per_term
 def newton_coder(code: AbstractRowTerm, outliers: AbstractRowTerm) -> AbstractNewtonCoder | None:
     """Return the method of last resort for these terms, or None if there is none."""
-    known, numbers = code.canonical, _numbers(outliers)
+    known, numbers = code.canonical, outlier_numbers(outliers)
     if known is None or numbers is None:
         return None
     if known.groups is None:
@@ -203,7 +203,7 @@ def newton_coder(code: AbstractRowTerm, outliers: AbstractRowTerm) -> AbstractNe
     return GroupNewtonCoder(numbers, form) if isinstance(form, GroupForm) else None
 
 
-def _numbers(outliers: AbstractRowTerm) -> Numbers | None:
+def outlier_numbers(outliers: AbstractRowTerm) -> Numbers | None:
     """Return the numbers of ``best_fit``, or None if the term does not act on entries."""
     if isinstance(outliers, Absent):
         return math.inf, 0.0, -math.inf, math.inf

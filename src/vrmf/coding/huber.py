@@ -1,0 +1,229 @@
+"""Codes with outliers that act on entries: few shared steps for all rows, Newton's method for each.
+
+With the best outliers for each code the objective is smooth and piecewise quadratic, up to bounds on
+codes. Shared first-order steps find most pieces; from there Newton's method needs two to five steps for
+a row (:mod:`vrmf.coding._huber_box`, :mod:`vrmf.coding._huber_ball`). What it leaves open is unfinished.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from vrmf.clock import check_time
+from vrmf.coding._huber import LEAST_DAMPING, forecast
+from vrmf.coding._huber_ball import newton_rows_in_ball
+from vrmf.coding._huber_box import newton_rows_in_box
+from vrmf.coding._measuring import Outliers
+from vrmf.coding.alternating import Alternating, OutlierSide
+from vrmf.coding.base import AbstractMethod, Codes, Task
+from vrmf.coding.conjugate import AbstractPatience, conjugate_codes
+from vrmf.coding.halves import AbstractHalf, EntrywiseHalf, RadialHalf, half_of
+from vrmf.coding.newton import outlier_numbers
+from vrmf.rows import row_squares
+from vrmf.terms.base import Array
+
+#: Shared steps from cold, and those of them at the end that are taken at the threshold of the term.
+FIRST_STEPS, LAST_STEPS = 8, 2
+
+#: Steps of splitting inside of each.
+INNER_STEPS = 8
+
+#: Bound on the Newton steps of a row.
+MOST_STEPS = 100
+
+#: Damping of the first Newton step from cold and from a warm start, relative to the squared norms of
+#: atoms.
+COLD_DAMPING, WARM_DAMPING = 3e-4, 1e-8
+
+#: The same without a ridge, in the ball.
+BALL_DAMPING = 1e-4
+
+#: Alternating steps of codes that are outside of the ball.
+BALL_STEPS = 10
+
+#: Newton steps that a row is expected to need.
+NEWTON_STEPS = 1
+
+#: Rows that kernels get at a time: so long a fit does not look at the clock.
+ROWS_AT_A_TIME = 128
+
+
+class HuberBox(AbstractMethod):
+    """Codes between bounds, with a ridge and a slope that has no kink between the bounds: P8."""
+
+    def applies_to(self, task: Task) -> bool:
+        known = task.code.canonical
+        if known is None or outlier_numbers(task.outliers) is None or not task.has_outliers:
+            return False
+        if not known.is_entrywise or known.is_radial or (known.slope > 0 and known.low < 0):
+            return False
+        half = half_of(task.code, task.atoms)
+        assert isinstance(half, EntrywiseHalf)
+        # With dependent atoms its first steps are themselves hard, unless a penalty picks few of them.
+        return half.system.inverse is not None or (task.start is None and known.slope > 0)
+
+    def encode(self, task: Task) -> Codes:
+        X, atoms, half, numbers = task.X, task.atoms, *_half_and_numbers(task)
+        assert isinstance(half, EntrywiseHalf)
+        spent = min(FIRST_STEPS, task.max_iter - 1) if task.start is None else 0
+        H = _approach(task, half, spent) if task.start is None else half.enter(task.first_codes())
+        codes = Codes(
+            H, np.full(len(X), np.inf), np.full(len(X), spent), np.zeros(len(X), bool), task.scale
+        )
+        number, form, D = X.dtype.type, half.form, _double(atoms.D)
+        ends = float(number(form.low)), float(number(form.high))
+        damping = COLD_DAMPING if task.start is None else WARM_DAMPING
+        problem = (D, D @ D.T, form.ridge, form.slope, ends, numbers)
+
+        def newton(x: Array, H: Array, allowed: Array, most: Array, steps: Array, error: Array) -> None:
+            newton_rows_in_box(x, H, problem, allowed, most, damping, steps, error)
+
+        finish_rows(codes, np.arange(len(X)), task, newton)
+        return codes
+
+
+class HuberRadial(AbstractMethod):
+    """Codes with a ridge or without a penalty, in the unit ball or not: P5, P6 and P7.
+
+    The ball comes in last: most codes are inside of it.
+    """
+
+    def applies_to(self, task: Task) -> bool:
+        known = task.code.canonical
+        if known is None or outlier_numbers(task.outliers) is None:
+            return False
+        return task.has_outliers and known.is_radial
+
+    def encode(self, task: Task) -> Codes:
+        half, numbers = _half_and_numbers(task)
+        assert isinstance(half, RadialHalf)
+        free = RadialHalf(task.atoms, half.ridge, in_ball=False) if half.in_ball else half
+        codes, left = conjugate_codes(task, free, Forecast(half, numbers, task.start is None))
+        if half.in_ball:
+            left |= _into_ball(codes, task)
+        D = _double(task.atoms.D)
+        problem = (D, D @ D.T, half.ridge, half.in_ball, numbers)
+        damping = LEAST_DAMPING if half.ridge > 0 else BALL_DAMPING
+
+        def newton(x: Array, H: Array, allowed: Array, most: Array, steps: Array, error: Array) -> None:
+            newton_rows_in_ball(x, H, problem, allowed, most, damping, steps, error)
+
+        rows = np.flatnonzero(left & ~codes.finished & (codes.iterations < task.max_iter))
+        finish_rows(codes, rows, task, newton)
+        return codes
+
+
+def _half_and_numbers(task: Task) -> tuple[AbstractHalf, Outliers]:
+    half, numbers = half_of(task.code, task.atoms), outlier_numbers(task.outliers)
+    assert half is not None and numbers is not None
+    return half, numbers
+
+
+def _into_ball(codes: Codes, task: Task) -> Array:
+    """Move codes outside of the unit ball into it, by some alternating steps; return which they are."""
+    outside = row_squares(codes.H) > 1
+    rows = np.flatnonzero(outside)
+    if not len(rows):
+        return outside
+    codes.finished[rows], codes.error[rows] = False, np.inf
+    first = codes.H[rows] if task.start is None else task.first_codes()[rows]
+    codes.H[rows] = first / np.maximum(np.sqrt(row_squares(first)), 1)[:, None]
+    budget = min(BALL_STEPS, task.max_iter - int(np.max(codes.iterations[rows])))
+    if budget > 0:
+        moved = Alternating().encode(task.of(rows, codes.H[rows], budget))
+        codes.H[rows], codes.error[rows], codes.finished[rows] = moved.H, moved.error, moved.finished
+        codes.iterations[rows] += moved.iterations
+    return outside
+
+
+class Forecast(AbstractPatience):
+    """Leaves rows for which conjugate gradients will cost more than Newton's method, or out of the ball.
+
+    Costs are counted in products of numbers, at the speed of BLAS.
+    """
+
+    def __init__(self, half: RadialHalf, outliers: Outliers, cold: bool) -> None:
+        k, d = half.D.shape
+        self.outliers, self.in_ball = outliers, half.in_ball
+        self.first, self.every = (12, 4) if cold else (4, 4)
+        step, newton_step = 2 * k * d + 50 * d, 4 * k * d + k**3 + 50 * d
+        self.costs = float(self.every * step), float(NEWTON_STEPS * newton_step), float(k * k)
+        self.before: Array | None = None
+        self.least: Array | None = None
+
+    def is_lost(self, steps: int, P: Array, E: Array, miss: Array, allowed: Array) -> Array | None:
+        self.least = miss.copy() if self.least is None else np.minimum(self.least, miss)
+        if steps % self.every:
+            return None
+        before, self.before = self.before, self.least
+        lost = row_squares(P) > 1 if self.in_ball else np.zeros(len(P), bool)
+        if before is not None and steps >= self.first:
+            forecast(E, self.outliers, before, self.least, miss, allowed, self.costs, lost)
+        return lost
+
+    def keep(self, rows: Array) -> None:
+        self.before = None if self.before is None else self.before[rows]
+        self.least = None if self.least is None else self.least[rows]
+
+
+def finish_rows(
+    codes: Codes,
+    rows: Array,
+    task: Task,
+    newton: Callable[[Array, Array, Array, Array, Array, Array], None],
+) -> None:
+    """Move some codes to their optimum by a kernel in double precision, and write what is known of them.
+
+    The kernel takes rows, codes, which errors are allowed, bounds on steps, and where steps and errors
+    go.
+    """
+    X, norm, eps = task.X, task.atoms.norm, float(np.finfo(np.float64).eps)
+    for i in range(0, len(rows), ROWS_AT_A_TIME):
+        check_time()
+        some = rows[i : i + ROWS_AT_A_TIME]
+        x, H, allowed = _double(X[some]), _double(codes.H[some]), task.tol * task.scale[some]
+        # What the moves of x − hD add up to: roundings of what it was at first.
+        drift = 2 * eps * norm * (np.sqrt(row_squares(x)) + norm * np.sqrt(row_squares(H)))
+        steps, error = np.empty(len(some), np.int64), np.empty(len(some))
+        newton(x, H, allowed, np.minimum(MOST_STEPS, task.max_iter - codes.iterations[some]), steps, error)
+        codes.H[some] = H
+        codes.iterations[some] += steps
+        codes.error[some] = error / task.scale[some]
+        codes.finished[some] = (error <= allowed) & (drift <= allowed / 2)
+
+
+def _approach(task: Task, half: EntrywiseHalf, steps: int) -> Array:
+    """Return codes after some accelerated alternating steps, thresholds halved at each.
+
+    The best codes for given outliers are approached only, by a few steps of splitting from those of the
+    last.
+    """
+    X, atoms, form, system = task.X, task.atoms, half.form, half.system
+    side = OutlierSide(task.outliers, X, cold=True)
+    Z = half.enter(np.zeros((len(X), len(atoms.D)), X.dtype))
+    U, H, Q, E = np.zeros_like(Z), np.zeros_like(Z), np.zeros_like(Z), np.empty_like(X)
+    Y, last, t = Z.copy(), Z.copy(), 1.0
+    for step in range(steps):
+        check_time()
+        if steps - step <= LAST_STEPS:
+            side.arrive()
+        np.matmul(Y, atoms.D, out=E)
+        side.subtract(E, X)
+        C = Y @ atoms.gram
+        C += E @ atoms.D.T
+        form.split_step(H, Z, U, C, Q, system.curvature, 0.0)  # only for Q
+        form.split_steps(H, Z, U, C, Q, system.first_inverse, system.curvature, INNER_STEPS)
+        faster = (1 + math.sqrt(1 + 4 * t * t)) / 2
+        np.subtract(Z, last, out=Y)
+        Y *= X.dtype.type((t - 1) / faster)
+        Y += Z
+        last[:], t = Z, faster
+        side.approach()
+    return Z
+
+
+def _double(Z: Array) -> Array:
+    return np.ascontiguousarray(Z, np.float64)

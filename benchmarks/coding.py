@@ -19,8 +19,10 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+import coding_sparse
 import numpy as np
 import scipy.optimize
 from common import (
@@ -322,7 +324,8 @@ def _shares(X: Array, D: Array, start: Array) -> dict[str, float]:
     form, model = form_of(L1(1 / 28)), formulations.dictionary_learning(1 / 28)
     with single_threaded_blas():
         atoms = Atoms(D)
-        system = timed("Gram matrix and inverse", lambda: System.of(atoms, 0.0))
+        system = System.of(atoms, 0.0)
+        timed("Gram matrix and inverse", lambda: system.inverse)
         for i in range(0, len(X), 512):
             rows, P = X[i : i + 512], start[i : i + 512].copy()
             allowed = CODER.reachable_tol(X.dtype) * timed(
@@ -451,6 +454,9 @@ def first_model() -> dict[str, Any]:
 
 PARTS: dict[str, Callable[[], Any]] = {
     "lasso": lasso,
+    "overcomplete": partial(coding_sparse.overcomplete, encode, result, codes_model),
+    "overcomplete_others": partial(coding_sparse.overcomplete_others, encode, result, codes_model),
+    "choice": coding_sparse.choice,
     "sparse_encode": sparse_encode,
     "nonnegative": nonnegative,
     "huber": huber,

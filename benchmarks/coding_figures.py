@@ -10,7 +10,16 @@ import numpy as np
 from common import RESULTS
 from matplotlib.ticker import NullFormatter
 
-COMPARED = ("lasso", "sparse_encode", "nonnegative", "huber", "group", "precision")
+COMPARED = (
+    "lasso",
+    "overcomplete",
+    "overcomplete_others",
+    "sparse_encode",
+    "nonnegative",
+    "huber",
+    "group",
+    "precision",
+)
 INK, OURS = "#404040", "#1f6fb4"
 
 

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import solver_problems
 from common import THREADS, Array, cbcl, mnist, rows_as_atoms, synth, yaleb
+from patches import patches, weight_for
 from solver_problems import ATOMS, Case
 from threadpoolctl import threadpool_limits
 
@@ -209,12 +210,48 @@ def spams(
     return results
 
 
-def _train_dl(X: Array, D: Array, batch: int, iterations: int) -> Array:
+def spams_patches(
+    rows: Sequence[int] = (30_000, 200_000),
+    sizes: Sequence[tuple[int, int]] = ((64, 256), (144, 512)),
+    times: Sequence[int] = (1, 2, 5, 10, 20),
+    batches: Sequence[int] = (256, 512, 1024),
+    seed: int = 0,
+) -> list[Result]:
+    """Dictionary learning on patches of faces, k > d and about ten nonzeros, against SPAMS.
+
+    Its runs of one batch size differ widely, so it gets the best of all batch sizes after each time.
+    """
+    results = []
+    for n in rows:
+        for d, k in sizes:
+            X = patches("faces", d, n)
+            start = rows_as_atoms(X, k, seed)
+            weight = weight_for(X[:400], start, 10)
+            problem = problem_of(formulations.dictionary_learning(weight), X, start)
+            ours = Run(problem, start, seed, times[-1], Yardstick(problem).objective)
+            ours.extend(times[-1])
+            yardstick = Yardstick(problem)
+            theirs = [
+                min(yardstick.objective(_train_dl(X, start, b, -t, weight)) for b in batches) for t in times
+            ]
+            run = {
+                "seed": seed,
+                "ours": [ours.at(seconds) for seconds in times],
+                "theirs": theirs,
+                "reached": ours.reach(min(theirs)),
+                "curve": ours.curve(),
+            }
+            facts = {"rows": n, "atoms": k, "weight": weight, "batch": "best"}
+            results.append(_after_equal_times(f"faces {d} × {n}, k={k}", times, [run], facts))
+    return results
+
+
+def _train_dl(X: Array, D: Array, batch: int, iterations: int, weight: float = WEIGHT) -> Array:
     """Return the dictionary of SPAMS; it takes a negative number of iterations for seconds."""
     import spams as peer
 
     learned = peer.trainDL(
-        X.T, D=np.asfortranarray(D.T), lambda1=WEIGHT, mode=2, iter=iterations,
+        X.T, D=np.asfortranarray(D.T), lambda1=weight, mode=2, iter=iterations,
         numThreads=THREADS, batchsize=batch, verbose=False,
     )  # fmt: skip
     return np.ascontiguousarray(learned.T)
@@ -525,4 +562,4 @@ def _expressed(D: Array, W: Array | None) -> Result | None:
     return {"leading": float(np.sum(shares[: len(W)])), "span": float(np.sum(shares))}
 
 
-__all__ = ["hyperspy_online", "sklearn_dictionary", "sklearn_nmf", "spams"]
+__all__ = ["hyperspy_online", "sklearn_dictionary", "sklearn_nmf", "spams", "spams_patches"]

@@ -211,6 +211,7 @@ SECTIONS: dict[str, tuple[str, Callable[[Any], list[str]]]] = {
     "growth": ("Growth with n", growth),
     "robustness": ("Robustness", robustness),
     "spams": ("SPAMS", spams),
+    "spams_patches": ("SPAMS, more atoms than features", spams),
     "sklearn_dictionary": ("Dictionary learning of scikit-learn and dictlearn", races),
     "sklearn_nmf": ("NMF of scikit-learn", races),
     "hyperspy_online": ("hyperspy", hyperspy),

@@ -19,7 +19,7 @@ from common import machine, read, write
 from solver_ablation import ablation
 from solver_growth import growth
 from solver_panels import panels, stationarity
-from solver_peers import hyperspy_online, sklearn_dictionary, sklearn_nmf, spams
+from solver_peers import hyperspy_online, sklearn_dictionary, sklearn_nmf, spams, spams_patches
 from solver_problems import CASES
 from solver_robustness import robustness
 
@@ -35,6 +35,7 @@ PARTS: dict[str, Callable[..., Any]] = {
     "growth": growth,
     "robustness": robustness,
     "spams": spams,
+    "spams_patches": spams_patches,
     "sklearn_dictionary": sklearn_dictionary,
     "sklearn_nmf": sklearn_nmf,
     "hyperspy_online": hyperspy_online,

@@ -694,7 +694,8 @@ def test_a_stream_replaces_dead_atoms() -> None:
 
 def check_scale_law(name: str, solver: str, c: float) -> None:
     # Where both codes and steps stop at a tolerance, rounding may change at which iteration.
-    tol = 1e-3 if (name, solver) == ("max-norm-decomposition", "vr") else 1e-5
+    hard = {("max-norm-decomposition", "vr"): 1e-3, ("low-rank-representation", "vr"): 1e-4}
+    tol = hard.get((name, solver), 1e-5)
     L, S = fitted(name, solver).decompose(X)
     model = make(name, solver=solver).fit(c * X)
     scaled, outliers = model.decompose(c * X)

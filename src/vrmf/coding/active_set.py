@@ -19,6 +19,9 @@ from vrmf.terms.base import Array
 
 # Where the method pays was measured over a grid of problems: docs/coding.md.
 
+#: Fewer atoms than this are not worth the choice.
+LEAST_ATOMS = 32
+
 #: The shares of nonzeros up to which the method pays: for codes from zero, for codes from others, and for
 #: both if there are more atoms than features.
 MOST_NONZERO_COLD = 0.3
@@ -49,6 +52,8 @@ class ActiveSet(AbstractMethod):
         if (known.slope == 0 and known.low != 0 and known.high != 0) or not known.low <= 0 <= known.high:
             return False  # nothing makes entries vanish
         k, d = task.atoms.D.shape
+        if k < LEAST_ATOMS:
+            return False
         if task.start is not None:
             most = MOST_NONZERO_OVERCOMPLETE if k > d else MOST_NONZERO_WARM
             return int(np.count_nonzero(task.start)) <= most * task.start.size

@@ -209,7 +209,7 @@ def test_sparse_codes_go_to_the_active_set_and_dense_ones_to_splitting() -> None
     X, Y = rng.normal(size=(100, 20)), rng.normal(size=(100, 90))
     assert method_of(X, wide, L1(0.5)) is ActiveSet
     assert method_of(Y, tall, L1(1e-3)) is Splitting
-    assert method_of(Y, tall, L1(1.0)) is ActiveSet
+    assert method_of(Y, tall, L1(2.0)) is ActiveSet
     assert method_of(Y, tall, L1(1e-3), np.zeros((100, 40))) is ActiveSet
     assert method_of(Y, tall, L1(1e-3), np.ones((100, 40))) is Splitting
     assert method_of(X, wide, Box(-1.0, 1.0)) is Splitting, "nothing makes entries vanish"

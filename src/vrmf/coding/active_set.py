@@ -20,13 +20,21 @@ from vrmf.terms.base import Array
 # Where the method pays was measured over a grid of problems: docs/coding.md.
 
 #: Fewer atoms than this are not worth the choice.
-LEAST_ATOMS = 32
+LEAST_ATOMS = 16
 
-#: The shares of nonzeros up to which the method pays: for codes from zero, for codes from others, and for
-#: both if there are more atoms than features.
+#: With this many atoms for each feature the method always pays: codes cannot be dense.
+OVERCOMPLETE = 1.5
+
+#: The shares of nonzeros up to which the method pays otherwise: for codes from zero, and from other codes.
 MOST_NONZERO_COLD = 0.3
-MOST_NONZERO_WARM = 0.45
-MOST_NONZERO_OVERCOMPLETE = 0.6
+MOST_NONZERO_WARM = 0.55
+
+#: With more atoms than features it pays as well if rows are fitted by nearly as many atoms as features, a
+#: case that is hard for splitting.
+NEARLY_ALL = 0.75
+
+#: The error to which one row is coded to see how dense codes are.
+PROBE_TOL = 1e-3
 
 #: Rounds after which a row is left to other methods.
 MOST_ROUNDS = 500
@@ -52,18 +60,14 @@ class ActiveSet(AbstractMethod):
         if (known.slope == 0 and known.low != 0 and known.high != 0) or not known.low <= 0 <= known.high:
             return False  # nothing makes entries vanish
         k, d = task.atoms.D.shape
-        if k < LEAST_ATOMS:
-            return False
+        if k < LEAST_ATOMS or k >= OVERCOMPLETE * d:
+            return k >= LEAST_ATOMS
         if task.start is not None:
-            most = MOST_NONZERO_OVERCOMPLETE if k > d else MOST_NONZERO_WARM
-            return int(np.count_nonzero(task.start)) <= most * task.start.size
-        # One row tells: that of median length, to a rough tolerance, as far as free entries are few.
-        most = MOST_NONZERO_OVERCOMPLETE if k > d else MOST_NONZERO_COLD
-        row = np.argsort(row_squares(task.X), kind="stable")[len(task.X) // 2]
-        form, system = entrywise_form(known), System.of(task.atoms, known.ridge)
-        c, scale = task.X[row : row + 1] @ task.atoms.D.T, task.scale[row : row + 1]
-        probe = active_set_codes(c, system, form, 0.01 * scale, scale, MOST_ROUNDS, most_free=int(most * k))
-        return bool(probe.finished[0])
+            nonzeros, most = float(np.count_nonzero(task.start)) / len(task.X), MOST_NONZERO_WARM
+        else:
+            most = MOST_NONZERO_COLD
+            nonzeros = self._nonzeros_of_one(task, most_free=k if k > d else int(most * k))
+        return nonzeros <= most * k or NEARLY_ALL * d <= nonzeros < k
 
     def encode(self, task: Task) -> Codes:
         known = task.code.canonical
@@ -77,6 +81,16 @@ class ActiveSet(AbstractMethod):
             numbers = (allowed[hard], task.scale[hard], task.max_iter - rounds, codes.H[hard])
             codes.replace_where_better(hard, split_codes(C[hard], system, form, *numbers))
         return codes
+
+    def _nonzeros_of_one(self, task: Task, most_free: int) -> float:
+        """Return the nonzeros of one code, that of the row of median length, infinite if more are free."""
+        known = task.code.canonical
+        assert known is not None
+        form, system = entrywise_form(known), System.of(task.atoms, known.ridge)
+        row = np.argsort(row_squares(task.X), kind="stable")[len(task.X) // 2]
+        c, scale = task.X[row : row + 1] @ task.atoms.D.T, task.scale[row : row + 1]
+        code = active_set_codes(c, system, form, PROBE_TOL * scale, scale, MOST_ROUNDS, most_free=most_free)
+        return float(np.count_nonzero(code.H)) if code.finished[0] else np.inf
 
 
 def active_set_codes(

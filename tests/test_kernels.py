@@ -15,6 +15,7 @@ import scipy.optimize
 import twins
 from tables import DICTIONARIES, FORMULATIONS, INF, AsymmetricL1, generator, groups
 from vrmf.coding import Atoms, Coder
+from vrmf.coding._active_set import violations
 from vrmf.coding._alternating import (
     into_ball,
     momentum_step,
@@ -24,6 +25,8 @@ from vrmf.coding._alternating import (
 )
 from vrmf.coding._cholesky import dependent, solve
 from vrmf.coding._groups import group_conditions, merge_copies
+from vrmf.coding._pivoting import conditions
+from vrmf.coding._splitting import entrywise_step
 from vrmf.coding.forms import MAX_ROUNDS, RELAX, AbstractForm, AnyForm, EntrywiseForm, GroupForm, form_of
 from vrmf.coding.halves import EntrywiseHalf, RadialHalf, half_of
 from vrmf.coding.system import System
@@ -1034,3 +1037,58 @@ def test_whole_steps_of_splitting_are_products_and_half_steps(name: str, dtype: 
         expected = form.split_step(H2, Z2, U2, C, Q2, 0.5, RELAX)
     for one, other in ((H, H2), (Z, Z2), (U, U2), (Q, Q2), (np.array(sums), np.array(expected))):
         np.testing.assert_allclose(one, other, rtol=roundings(dtype), atol=roundings(dtype))
+
+
+# ------------------------------------------------------------------ places
+
+
+def placed(arrays: list[Array], rng: np.random.Generator) -> list[Array]:
+    """The same arrays one after another in a buffer, in any order, with small gaps."""
+    buffer = np.empty(sum(Z.size for Z in arrays) + 4 * len(arrays), arrays[0].dtype)
+    moved, at = list(arrays), int(rng.integers(4))
+    for i in rng.permutation(len(arrays)):
+        moved[i] = buffer[at : at + arrays[i].size].reshape(arrays[i].shape)
+        moved[i][...] = arrays[i]
+        at += arrays[i].size + int(rng.integers(3))
+    return moved
+
+
+def pressed_into_ball(c: Array, p: Array, metric: Array, ridge: float) -> None:
+    """Codes far outside of the ball, in the memory that is given."""
+    c *= 9
+    np.abs(metric, out=metric)
+    into_ball(c, p, metric, ridge)
+
+
+def kernels(number: Any) -> dict[str, tuple[list[tuple[int, ...]], Any]]:
+    """Kernels that sum over small arrays: the shapes of what they take, 0 standing for k, and a call."""
+    end, numbers = number(np.inf), (number(0.1), number(-np.inf), number(np.inf))
+    return {
+        "into_ball": ([(0,)] * 3, lambda c, p, m: pressed_into_ball(c, p, m, number(0.1))),
+        "radial_step": (
+            [(5, 0)] * 3 + [(0,), (5,), (5,)],
+            lambda P, Y, g, m, t, s: radial_step(P, Y, g, m, number(9), True, t, s),
+        ),
+        "momentum_step": ([(5, 0)] * 5 + [(5,)] * 2, momentum_step),
+        "conditions": ([(5, 0)] * 3 + [(5,)], lambda H, w, r, e: conditions(H, w, *numbers, r, e)),
+        "entrywise_step": (
+            [(5, 0)] * 5,
+            lambda *Z: entrywise_step(*Z, number(0.5), number(1.6), number(0.1), -end, end),
+        ),
+        "violations": ([(0,)] * 3, lambda h, w, miss: violations(h, w, numbers, miss)),
+    }
+
+
+@every_precision
+@pytest.mark.parametrize("name", kernels(np.float64))
+def test_bits_do_not_depend_on_where_arrays_lie(name: str, dtype: Precision) -> None:
+    shapes, call = kernels(np.dtype(dtype).type)[name]
+    for k in (3, 8, 12, 16):
+        rng, seen = generator(f"{name} {k}"), set()
+        given = [rng.normal(size=[k if i == 0 else i for i in shape]).astype(dtype) for shape in shapes]
+        for _ in range(40):
+            arrays = placed(given, rng)
+            told = call(*arrays)
+            numbers = b"" if told is None else np.array(told, np.float64).tobytes()
+            seen.add(b"".join(Z.tobytes() for Z in arrays) + numbers)
+        assert len(seen) == 1

@@ -50,6 +50,7 @@ def radial_step(
         for j in range(k):
             c[j] = metric[j] * Y[row, j] + pull[row, j]
             p[j] = c[j] / (metric[j] + ridge) if metric[j] + ridge > zero else zero
+        for j in range(k):
             square += p[j] * p[j]
         if in_ball and square > 1:
             into_ball(c, p, metric, ridge)
@@ -93,7 +94,10 @@ def next_momentum(t: float, restart: bool) -> tuple[float, float]:
 
 @compiled
 def into_ball(c: Array, p: Array, metric: Array, ridge: float) -> None:
-    """Solve ‖c / (metric + ridge + μ)‖ = 1 for μ > 0 by Newton's method on 1/‖p‖, and write p."""
+    """Solve ‖c / (metric + ridge + μ)‖ = 1 for μ > 0 by Newton's method on 1/‖p‖, and write p.
+
+    No loop both writes and sums: the order of such a sum would depend on where the arrays lie in memory.
+    """
     k = len(c)
     zero = ridge * 0
     mu, length = zero, zero
@@ -101,6 +105,7 @@ def into_ball(c: Array, p: Array, metric: Array, ridge: float) -> None:
         square = zero
         for j in range(k):
             p[j] = c[j] / (metric[j] + ridge + mu) if c[j] != zero else zero
+        for j in range(k):
             square += p[j] * p[j]
         length = np.sqrt(square)
         if length <= 1 + 4 * np.finfo(c.dtype).eps:

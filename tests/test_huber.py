@@ -329,3 +329,18 @@ def test_the_model_in_the_ball_is_minimised(size: float) -> None:
         np.testing.assert_allclose(force + h @ B, z @ B + mu * z, atol=1e-6 * size)
         assert np.linalg.norm(z) <= 1 + 1e-12
         assert mu == 0 or np.linalg.norm(z) == pytest.approx(1, abs=1e-12)
+
+
+@pytest.mark.parametrize("size", [1e6, 1e10, 1e13])
+def test_codes_from_a_start_that_is_far_off_are_not_finished_by_its_roundings(size: float) -> None:
+    rng = generator(f"far {size}")
+    D, X = rng.integers(-1, 2, (30, 5)).astype(float), rng.standard_normal((50, 5))
+    start = size * rng.standard_normal((50, 30)) * (rng.random((50, 30)) < 0.3)
+    code, outliers = L1(0.004) + Ridge(1e-3), L1(0.001) + Box(-0.001, 0.001)
+    codes = encode(X, D, code, outliers, tol=1e-6, start=start)
+    gradient = -outliers.envelope_gradient(X - codes.H @ D) @ D.T
+    true = np.array(
+        [twins.subdifferential_distance(code, h, -g) for h, g in zip(codes.H, gradient, strict=True)]
+    )
+    assert codes.scale is not None and np.all(codes.finished)
+    assert np.all(true <= 2e-6 * codes.scale)

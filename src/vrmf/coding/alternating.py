@@ -54,6 +54,8 @@ class Alternating(AbstractMethod):
         allowed = task.tol * task.scale
         rounding = 2 * float(np.finfo(X.dtype).eps) * atoms.squared_norm
         P = half.enter(task.first_codes())
+        # Steps are measured against where they come from: they carry roundings of the start.
+        drift = rounding * np.sqrt(row_squares(P))
         account = Account(P, task.scale, max_iter)
         Y, t, rows, E = P.copy(), np.ones(len(X), X.dtype), X, np.empty_like(X)
         for iteration in range(1, max_iter + 1):
@@ -73,6 +75,7 @@ class Alternating(AbstractMethod):
                 side.arrive()
             elif iteration % HALVE_EVERY == 0:
                 side.approach()
+        account.finished &= drift <= 0.5 * allowed
         return account.codes(half.leave(account.H))
 
 

@@ -244,6 +244,12 @@ def test_a_term_of_the_user_gets_the_fast_methods() -> None:
     np.testing.assert_array_equal(mine.H, yours.H)
 
 
+@pytest.mark.parametrize("wrong", [{"slope": -1.0}, {"ridge": np.nan}, {"low": 2.0, "high": 1.0}])
+def test_a_canonical_form_that_is_not_convex_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"no convex term. Use slope ≥ 0"):
+        Canonical(**wrong)
+
+
 @pytest.mark.parametrize("name", TERMS)
 def test_the_canonical_form_is_the_term(name: str) -> None:
     term, width = TERMS[name]

@@ -123,4 +123,4 @@ def active_set_codes(
             *(C[some], system.A, H[some], start is not None, form.numbers(C), allowed[some]),
             *(rounding, number(system.tiny), room, most_free, most_rounds, rounds[some], error[some]),
         )
-    return Codes(H, error / scale, np.abs(rounds), rounds > 0, scale)
+    return Codes(H, error / scale, np.abs(rounds), (rounds > 0) & np.isfinite(error), scale)

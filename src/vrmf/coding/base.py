@@ -179,7 +179,7 @@ class Account:
         """Put aside the rows that ended, with their absolute errors; return which go on."""
         rows = self.alive[ended]
         self.H[rows], self.error[rows] = P[ended], miss[ended] / self.scale[rows]
-        self.finished[rows] = done[ended]
+        self.finished[rows] = done[ended] & np.isfinite(miss[ended])
         self.alive = self.alive[~ended]
         return ~ended
 

@@ -63,6 +63,10 @@ class Canonical:
     in_ball: bool = False
     groups: GroupL2 | None = None
 
+    def __post_init__(self) -> None:
+        if not (0 <= self.slope < math.inf and 0 <= self.ridge < math.inf and self.low <= self.high):
+            raise ValueError(f"{self!r} is no convex term. Use slope ≥ 0, ridge ≥ 0 and low ≤ high.")
+
     def __add__(self, other: Canonical) -> Canonical | None:
         """Return the form of the sum, or None if both have groups."""
         if self.groups is not None and other.groups is not None:

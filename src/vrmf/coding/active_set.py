@@ -26,7 +26,7 @@ LEAST_ATOMS = 16
 OVERCOMPLETE = 1.5
 
 #: The shares of nonzeros up to which the method pays otherwise: for codes from zero, and from other codes.
-MOST_NONZERO_COLD = 0.3
+MOST_NONZERO_COLD = 0.2
 MOST_NONZERO_WARM = 0.55
 
 #: With more atoms than features it pays as well if rows are fitted by nearly as many atoms as features, a

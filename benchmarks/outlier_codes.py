@@ -66,13 +66,15 @@ def cases() -> dict[str, dict[str, Any]]:
             for when, D in (("start", start), ("fitted", model.components_)):
                 far = D * (1 + 0.01 * np.random.default_rng(1).standard_normal(D.shape))
                 known = Coder().encode(X, Atoms(far), form.code, form.outliers).H
-                terms = {"code": form.code, "outliers": form.outliers}
+                # As they print: objects of one version may not unpickle in the other.
+                terms = {"code": repr(form.code), "outliers": repr(form.outliers)}
                 found[f"{kind} {place}, {when}"] = {"X": X, "D": D, "known": known, **terms}
     return found
 
 
 def serve(path: str) -> None:
     """Encode what is asked for on standard input, and tell the seconds."""
+    from vrmf import terms
     from vrmf.coding import Atoms, Coder
     from vrmf.sources import single_threaded_blas
 
@@ -86,11 +88,14 @@ def serve(path: str) -> None:
             continue
         case, warm = given[request["case"]], request["warm"]
         X, start, atoms, unfinished = case["X"], case["known"], Atoms(case["D"]), 0
+        code, outliers = (
+            eval(case[part], {**vars(terms), "inf": math.inf}) for part in ("code", "outliers")
+        )
         begin = time.perf_counter()
         with single_threaded_blas():
             for i in range(0, len(X), 512):
                 known = start[i : i + 512] if warm else None
-                codes = Coder().encode(X[i : i + 512], atoms, case["code"], case["outliers"], known)
+                codes = Coder().encode(X[i : i + 512], atoms, code, outliers, known)
                 unfinished += int(np.sum(~codes.finished))
         print(json.dumps({"seconds": time.perf_counter() - begin, "unfinished": unfinished}), flush=True)
 

@@ -29,7 +29,10 @@ def draw(results: dict[str, Any]) -> None:
     rows = [row for part in COMPARED for row in results.get(part, [])]
     if rows:
         (RESULTS / "coding.md").write_text(table(rows, results))
-        ratios([row for row in rows if row["peer"] != "float64"], RESULTS / "coding_ratios.svg")
+        drawn = [row for row in rows if row["peer"] != "float64" and " nonzeros" not in row["name"]]
+        ratios(drawn, RESULTS / "coding_ratios.svg")
+    if "overcomplete" in results:
+        overcomplete(results["overcomplete"], RESULTS / "coding_overcomplete.svg")
     if "growth" in results:
         growth(results["growth"], RESULTS / "coding_growth.svg")
     if "anchor_pass" in results:
@@ -70,6 +73,34 @@ def ratios(rows: list[dict[str, Any]], path: Path) -> None:
     axes.set_ylim(-0.6, len(rows) - 0.4)
     axes.legend(title="mark", fontsize=7, title_fontsize=7, loc="upper right")
     _plain(axes)
+    figure.savefig(path)
+    plt.close(figure)
+
+
+def overcomplete(rows: list[dict[str, Any]], path: Path) -> None:
+    """Draw how many times faster than SPAMS, over nonzeros, cold and warm: a line for each dictionary."""
+    figure, panels = plt.subplots(1, 2, figsize=(7.5, 3.2), sharey=True, layout="constrained")
+    names = list(dict.fromkeys(row["name"].rsplit(",", 2)[0] for row in rows))
+    for axes, kind in zip(panels, ("cold", "warm"), strict=True):
+        for number, name in enumerate(names):
+            chosen = [r for r in rows if r["name"].startswith(name + ",") and r["name"].endswith(kind)]
+            style = "o-" if name.startswith("faces") else "s--"
+            axes.loglog(
+                [r["nonzeros"] for r in chosen],
+                [r["ratio"] for r in chosen],
+                style,
+                ms=3,
+                color=plt.get_cmap("viridis")(number % 5 / 5),
+                label=name,
+            )
+        axes.axhline(1, color=INK, linewidth=0.8)
+        axes.set(title=kind, xlabel="nonzeros of a code")
+        axes.set_xticks([5, 10, 20, 40], ["5", "10", "20", "40"])
+        axes.set_yticks([1, 2, 5, 10], ["1", "2", "5", "10"])
+        axes.minorticks_off()
+        _plain(axes)
+    panels[0].set_ylabel("times faster than SPAMS")
+    panels[1].legend(fontsize=6, ncols=2, title="patches of d pixels, k atoms", title_fontsize=6)
     figure.savefig(path)
     plt.close(figure)
 

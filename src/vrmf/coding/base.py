@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 import scipy.linalg
 
+from vrmf.coding._alternating import subtract_outliers
 from vrmf.coding._power import leading_value
 from vrmf.lazily import computed_once
 from vrmf.rows import row_squares
@@ -136,9 +137,18 @@ class Task:
     @computed_once
     def scale(self) -> Array:
         """The unit in which the error of each row's code is told, never 0."""
-        return error_scale(
-            self.atoms, self.outliers.envelope_gradient(self.X) if self.has_outliers else self.X
-        )
+        return error_scale(self.atoms, self._envelope() if self.has_outliers else self.X)
+
+    def _envelope(self) -> Array:
+        """Return x − prox(x) of the outlier term, by a kernel without temporaries where there is one."""
+        known, X = self.outliers.canonical, self.X
+        if known is None or not known.is_entrywise:
+            return self.outliers.envelope_gradient(X)
+        number, E = X.dtype.type, np.zeros_like(X)
+        rest = number(known.ridge / (1 + known.ridge))
+        level = np.full(len(X), min(known.slope, float(np.finfo(X.dtype).max)), X.dtype)
+        subtract_outliers(E, X, level, rest, number(known.low), number(known.high))
+        return E
 
     def first_codes(self) -> Array:
         """Return the codes to start from, in the precision of the rows."""

@@ -40,7 +40,6 @@ from vrmf.checks import check_flags
 from vrmf.lazily import computed_once
 from vrmf.terms.base import AbstractRowTerm, AbstractTerm, Array, Canonical, Trait, within
 from vrmf.terms.penalties import Free, Ridge
-from vrmf.terms.sets import Box, NonNegative
 
 #: Bound on the iterations of Douglas–Rachford splitting.
 MAX_ITERATIONS = 20_000
@@ -207,18 +206,6 @@ def ridge_of(term: AbstractTerm) -> float:
     0.75
     """
     return float(sum(part.weight for part in parts_of(term) if isinstance(part, Ridge)))
-
-
-def interval_of(term: AbstractTerm) -> tuple[float, float]:
-    """Return the ends of the interval in which all intervals of a term meet.
-
-    >>> interval_of(NonNegative() + Box(-1.0, 2.0))
-    (0.0, 2.0)
-    """
-    boxes = [part for part in parts_of(term) if isinstance(part, Box)]
-    least = [0.0 for part in parts_of(term) if isinstance(part, NonNegative)]
-    low = max([box.low for box in boxes] + least, default=-math.inf)
-    return low, min((box.high for box in boxes), default=math.inf)
 
 
 def _row_sizes(Z: Array) -> Array:

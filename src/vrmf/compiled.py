@@ -98,7 +98,16 @@ if hasattr(os, "register_at_fork"):
 
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return the kernel compiled: free of the interpreter's lock, and cached on disk where that can be."""
-    options: dict[str, Any] = {"nogil": True, "fastmath": FAST_MATH, "error_model": "numpy"}
+    return _compiled(function)
+
+
+def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a part of a kernel, compiled into whatever calls it, where calls would count."""
+    return _compiled(function, forceinline=True)
+
+
+def _compiled(function: Callable[..., Any], **more: Any) -> Callable[..., Any]:
+    options: dict[str, Any] = {"nogil": True, "fastmath": FAST_MATH, "error_model": "numpy", **more}
     try:
         kernel: Callable[..., Any] = njit(cache=True, **options)(function)
     except RuntimeError:  # Numba finds no folder that can be written

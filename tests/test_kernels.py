@@ -21,6 +21,7 @@ from vrmf.coding._alternating import (
     momentum_step,
     next_momentum,
     radial_step,
+    separate_outliers,
     subtract_outliers,
 )
 from vrmf.coding._cholesky import dependent, solve
@@ -614,8 +615,14 @@ def test_subtracting_outliers_is_their_prox(box: str, dtype: Precision) -> None:
     rest = X.astype(np.float64) - E
     soft = np.sign(rest) * np.maximum(np.abs(rest) - level[:, None], 0)
     expected = rest - np.minimum(np.maximum(soft / (1 + ridge), low), high)
-    subtract_outliers(E, X, level, number(ridge / (1 + ridge)), number(low), number(high))
+    numbers = number(ridge / (1 + ridge)), number(low), number(high)
+    both, R = E.copy(), np.empty_like(E)
+    subtract_outliers(E, X, level, *numbers)
     np.testing.assert_allclose(E, expected, rtol=0, atol=roundings(dtype, 20))
+    separate_outliers(both[7:8], X[7:8], R[7:8], level[7], *numbers)
+    np.testing.assert_array_equal(both[7], -E[7])
+    np.testing.assert_allclose(R[7], (rest - expected)[7], rtol=0, atol=roundings(dtype, 20))
+    assert np.all(R[7, np.abs(rest[7]) < 0.99 * level[7]] == np.clip(0, low, high))
     for row in range(12):
         term = L1(float(level[row])) + Ridge(ridge) + Box(low, high)
         inside = rest[row : row + 1]

@@ -22,6 +22,7 @@ import numpy as np
 
 from vrmf.code_matrix import AbstractCodeMatrix, code_matrix
 from vrmf.coding import Atoms, Coder, Codes
+from vrmf.coding.base import residual_and_outliers, residual_with_outliers
 from vrmf.rows import row_squares
 from vrmf.stats import Stats, WorstRows
 from vrmf.terms import (
@@ -116,13 +117,15 @@ class Formulation:
         if not self.has_outliers:
             E -= X
             return E, None
-        np.subtract(X, E, out=E)
-        residual = self.outliers.envelope_gradient(E)
-        return np.negative(residual, out=residual), self.outliers.prox(E, 1.0)
+        return residual_and_outliers(self.outliers, X, E)
 
     def slope(self, X: Array, D: Array, codes: AbstractCodeMatrix) -> Array:
         """Return Σ hᵀ(hD + r − x) over the rows of ``X``."""
-        return codes.transposed_times(self._residual(X, codes.times(D))[0])
+        E = codes.times(D)
+        if self.has_outliers:
+            return codes.transposed_times(residual_with_outliers(self.outliers, X, E))
+        E -= X
+        return codes.transposed_times(E)
 
     def losses(self, X: Array, D: Array, H: Array) -> Array:
         """Return ½‖x − hD − r‖² + φ(h) + ϕ(r) for each row, in double precision."""

@@ -21,6 +21,19 @@ def subtract_outliers(E: Array, X: Array, level: Array, rest: float, low: float,
 
 
 @compiled
+def separate_outliers(
+    E: Array, X: Array, R: Array, level: float, rest: float, low: float, high: float
+) -> None:
+    """Turn E = hD into hD + r − x in place, and write the best outliers r: 0 and bounds are exact."""
+    for row in range(len(E)):
+        for j in range(E.shape[1]):
+            e = X[row, j] - E[row, j]
+            soft = e - min(max(e, -level), level)
+            R[row, j] = min(max((1 - rest) * soft, low), high)
+            E[row, j] = -best_fit(e, level, rest, low, high)
+
+
+@compiled
 def best_fit(e: float, level: float, rest: float, low: float, high: float) -> float:
     """Return e − r for the best outlier r = clip((1 − rest) · soft(e, level), low, high).
 

@@ -22,7 +22,7 @@ from vrmf.coding._huber import (
     update,
 )
 from vrmf.coding._measuring import Outliers
-from vrmf.compiled import compiled
+from vrmf.compiled import compiled, inlined
 from vrmf.terms.base import Array
 
 #: What all rows have in common, in double precision: D, DDᵀ, ridge, linear, (low, high), outliers.
@@ -68,7 +68,7 @@ def newton_rows_in_box(
         )
 
 
-@compiled
+@inlined
 def newton_in_box(
     x: Array,
     h: Array,
@@ -121,7 +121,7 @@ def newton_in_box(
     return max_iter, np.inf
 
 
-@compiled
+@inlined
 def conditions(
     h: Array, force: Array, problem: BoxProblem, slack: float, wanted: Array, held: Array
 ) -> tuple[float, int, int]:
@@ -143,7 +143,7 @@ def conditions(
     return np.sqrt(square), need, missing
 
 
-@compiled
+@inlined
 def choose(wanted: Array, held: Array, W: Array) -> int:
     """List the wanted atoms as the new working set, and return how many they are."""
     size = 0
@@ -155,7 +155,7 @@ def choose(wanted: Array, held: Array, W: Array) -> int:
     return size
 
 
-@compiled
+@inlined
 def move(h: Array, p: Array, alpha: float, problem: BoxProblem) -> None:
     """Move h by α·p; an entry that a whole step leads to a bound is put there exactly."""
     _, _, _, _, (low, high), _ = problem
@@ -168,7 +168,7 @@ def move(h: Array, p: Array, alpha: float, problem: BoxProblem) -> None:
             h[j] = min(max(h[j] + alpha * p[j], low), high)
 
 
-@compiled
+@inlined
 def box_step(
     h: Array,
     force: Array,
@@ -201,7 +201,7 @@ def box_step(
     return is_solved
 
 
-@compiled
+@inlined
 def pivot_in_box(size: int, slack: float, model: Model) -> bool:
     """Minimise ½ pBpᵀ − pull·p with below ≤ p ≤ above by block pivoting; return whether that succeeded.
 
@@ -245,7 +245,7 @@ def pivot_in_box(size: int, slack: float, model: Model) -> bool:
     return False
 
 
-@compiled
+@inlined
 def new_side(step: float, left: float, below: float, above: float, side: int, slack: float) -> int:
     """Return where an entry should be: at a bound that it left, or at none where ``left`` pulls it."""
     if side == 0:
@@ -253,7 +253,7 @@ def new_side(step: float, left: float, below: float, above: float, side: int, sl
     return 0 if side * left < -slack else side
 
 
-@compiled
+@inlined
 def subtract(left: Array, factor: float, line: Array, size: int) -> None:
     """Subtract factor · line, the leading ``size`` entries."""
     if factor != 0:

@@ -11,11 +11,11 @@ from typing import Any, TypeVar
 import numpy as np
 import scipy.linalg
 
-from vrmf.coding._alternating import subtract_outliers
+from vrmf.coding._alternating import separate_outliers, subtract_outliers
 from vrmf.coding._power import leading_value
 from vrmf.lazily import computed_once
 from vrmf.rows import row_squares
-from vrmf.terms.base import AbstractRowTerm, Array
+from vrmf.terms.base import AbstractRowTerm, Array, within
 from vrmf.terms.sets import Absent
 
 T = TypeVar("T")
@@ -137,18 +137,9 @@ class Task:
     @computed_once
     def scale(self) -> Array:
         """The unit in which the error of each row's code is told, never 0."""
-        return error_scale(self.atoms, self._envelope() if self.has_outliers else self.X)
-
-    def _envelope(self) -> Array:
-        """Return x − prox(x) of the outlier term, by a kernel without temporaries where there is one."""
-        known, X = self.outliers.canonical, self.X
-        if known is None or not known.is_entrywise:
-            return self.outliers.envelope_gradient(X)
-        number, E = X.dtype.type, np.zeros_like(X)
-        rest = number(known.ridge / (1 + known.ridge))
-        level = np.full(len(X), min(known.slope, float(np.finfo(X.dtype).max)), X.dtype)
-        subtract_outliers(E, X, level, rest, number(known.low), number(known.high))
-        return E
+        if not self.has_outliers:
+            return error_scale(self.atoms, self.X)
+        return error_scale(self.atoms, residual_with_outliers(self.outliers, self.X, np.zeros_like(self.X)))
 
     def first_codes(self) -> Array:
         """Return the codes to start from, in the precision of the rows."""
@@ -211,6 +202,37 @@ class Account:
     def codes(self, H: Array | None = None) -> Codes:
         """Return the codes of the account, or the same in the user's coordinates, ``H``."""
         return Codes(self.H if H is None else H, self.error, self.iterations, self.finished, self.scale)
+
+
+def residual_with_outliers(outliers: AbstractRowTerm, X: Array, E: Array) -> Array:
+    """Return hD + r − x for the best outliers r, in place of E = hD."""
+    numbers = _numbers_for_kernels(outliers, X)
+    if numbers is None:
+        np.subtract(X, E, out=E)
+        E[:] = outliers.envelope_gradient(E)
+    else:
+        subtract_outliers(E, X, np.full(len(X), numbers[0], X.dtype), *numbers[1:])
+    return np.negative(E, out=E)
+
+
+def residual_and_outliers(outliers: AbstractRowTerm, X: Array, E: Array) -> tuple[Array, Array]:
+    """Return hD + r − x in place of E = hD, and the best outliers r themselves."""
+    numbers = _numbers_for_kernels(outliers, X)
+    if numbers is None:
+        R = outliers.prox(X - E, 1.0)
+        return residual_with_outliers(outliers, X, E), R
+    R = np.empty_like(X)
+    separate_outliers(E, X, R, *numbers)
+    return E, R
+
+
+def _numbers_for_kernels(outliers: AbstractRowTerm, X: Array) -> tuple[float, float, float, float] | None:
+    """Return level, rest, low and high of a term that acts on entries, in the precision of the rows."""
+    known, number = outliers.canonical, X.dtype.type
+    if known is None or not known.is_entrywise:
+        return None
+    level, rest = within(known.slope, X.dtype), known.ridge / (1 + known.ridge)
+    return number(level), number(rest), number(known.low), number(known.high)
 
 
 def error_scale(atoms: Atoms, envelope: Array) -> Array:

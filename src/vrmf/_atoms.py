@@ -37,7 +37,10 @@ def sweep_atoms(A: Array, G: Array, D: Array, kind: int, used: Array) -> None:
             for other in range(end, k):
                 for j in range(start, end):
                     weights[other, j - start] = A[other, j]
-            G[end:] += np.dot(weights[end:], moves)
+            product = np.dot(weights[end:], moves)
+            for other in range(end, k):
+                for i in range(d):
+                    G[other, i] += product[other - end, i]
 
 
 @compiled

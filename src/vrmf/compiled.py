@@ -103,7 +103,7 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a part of a kernel, compiled into whatever calls it, where calls would count."""
-    return _compiled(function, forceinline=True)
+    return _compiled(function, inline="always")
 
 
 def _compiled(function: Callable[..., Any], **more: Any) -> Callable[..., Any]:

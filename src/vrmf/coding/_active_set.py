@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from vrmf._vectors import copy
 from vrmf.coding._descent import (
     BLOCKED,
     PINNED,
@@ -88,7 +89,7 @@ def active_set_rows(
         h, c = H[row], C[row]
         if not warm:
             h[:] = 0
-            w[:] = c
+            copy(w, c)
             greedy_steps(h, w, A, scale, penalty, min(GREEDY_STEPS, most), miss)
         size = free_nonzeros(h, penalty, face)
         kept, spent, idle, stale = 0, 0, 0, warm
@@ -151,7 +152,7 @@ def best_value(h: float, w: float, scale: float, slope: float, low: float, high:
 def compute_force(c: Array, A: Array, h: Array, penalty: Penalty, face: Face, size: int, w: Array) -> None:
     """Write w = c − hA, of the nonzero entries only, four at a time."""
     S, place = face[0], face[1]
-    w[:] = c
+    copy(w, c)
     a = 0
     while a + 4 <= size:
         h0, h1, h2, h3 = h[S[a]], h[S[a + 1]], h[S[a + 2]], h[S[a + 3]]

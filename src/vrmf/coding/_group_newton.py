@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from vrmf._vectors import copy
 from vrmf.coding._group_steps import LEAST_DAMPING, GroupProblem, step
 from vrmf.coding._groups import Groups, length_of, take_subgradients
 from vrmf.coding._measuring import fit, slope_of_fit
@@ -113,7 +114,7 @@ def minimise(
         if squares[j] == 0:  # nothing is gained by it
             h[j] = 0
     best, least = h.copy(), measure(x, problem, h, proof, e, g)
-    u[:] = proof
+    copy(u, proof)
     unit, mu = units(x, problem), np.zeros(len(weights))
     size, patience = np.sqrt(np.dot(weights, weights)), MOST_AT_MU
     factor, damping, at_mu, spent, level = FIRST_MU, LEAST_DAMPING, 0, 0, 0
@@ -130,8 +131,8 @@ def minimise(
                 continue
         nearest = np.inf
         for small in SMALL:
-            trial[:] = h
-            dual[:] = u
+            copy(trial, h)
+            copy(dual, u)
             free = vanish(trial, groups, small * mu, movable)
             miss, steps = polish(
                 x, problem, trial, dual, free, allowed, min(ON_FACE, max_iter - spent), e, g
@@ -139,25 +140,25 @@ def minimise(
             spent += steps
             if miss < nearest:
                 nearest = miss
-                closest[:] = trial
-                short[:] = dual
+                copy(closest, trial)
+                copy(short, dual)
             if warm or miss <= allowed:
                 break
         if nearest > allowed and factor <= HARD_MU and level % PROOF_EVERY == 0:
             nearest = prove(x, problem, closest, short, e, g)
         if nearest < least:
             least = nearest
-            best[:] = closest
-            proof[:] = short
+            copy(best, closest)
+            copy(proof, short)
         if warm:
             warm = False
-            h[:] = best
-            u[:] = proof
+            copy(h, best)
+            copy(u, proof)
             continue
         factor, at_mu, level = factor * (MU_FALLS if factor > HARD_MU else MU_FALLS**2), 0, level + 1
         if factor < LAST_MU:  # μ fell too fast
             factor, patience = FIRST_MU, 4 * patience
-    h[:] = best
+    copy(h, best)
     return spent
 
 
@@ -263,8 +264,8 @@ def polish(
         if not miss < 0.5 * least:
             break
         least = miss
-        best[:] = h
-        proof[:] = u
-    h[:] = best
-    u[:] = proof
+        copy(best, h)
+        copy(proof, u)
+    copy(h, best)
+    copy(u, proof)
     return least, spent

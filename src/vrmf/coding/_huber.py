@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from vrmf._vectors import copy
 from vrmf.coding._alternating import best_fit
 from vrmf.coding._measuring import Outliers
 from vrmf.compiled import compiled
@@ -166,7 +167,7 @@ def list_changes(
     for i in range(d):  # without a branch, which could not be foretold
         columns[size], weights[size] = i, gain if still[i] else -gain
         size += still[i] != before[i]
-    before[:] = still
+    copy(before, still)
     return size, base
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from vrmf._vectors import copy
 from vrmf.coding._cholesky import solve
 from vrmf.coding._huber import (
     MOST_DAMPING,
@@ -21,7 +22,7 @@ from vrmf.coding._huber import (
     update,
 )
 from vrmf.coding._measuring import Outliers
-from vrmf.compiled import compiled
+from vrmf.compiled import compiled, inlined
 from vrmf.terms.base import Array
 
 #: What all rows have in common, in double precision: D, DDᵀ, ridge, whether in the ball, outliers.
@@ -60,7 +61,7 @@ def newton_rows_in_ball(
         )
 
 
-@compiled
+@inlined
 def newton_in_ball(
     x: Array,
     h: Array,
@@ -82,7 +83,7 @@ def newton_in_ball(
     combine(h, D, used, w)
     for i in range(len(x)):
         e[i] = x[i] - w[i]
-    multiplier, is_known = -1.0, False
+    multiplier, is_known = -1.0, max_iter < 0  # a literal would be a type of its own, compiled by itself
     for step in range(max_iter + 1):
         count = look(e, outliers, fit, still)
         correlate(D, fit, force)
@@ -111,7 +112,7 @@ def newton_in_ball(
     return max_iter, np.inf
 
 
-@compiled
+@inlined
 def conditions(h: Array, force: Array, ridge: float, in_ball: bool) -> tuple[float, float]:
     """Turn D·fit into the force on each entry; return the error, and the multiplier of the ball.
 
@@ -128,7 +129,7 @@ def conditions(h: Array, force: Array, ridge: float, in_ball: bool) -> tuple[flo
     return np.sqrt(miss), multiplier
 
 
-@compiled
+@inlined
 def ball_step(
     h: Array,
     force: Array,
@@ -175,7 +176,7 @@ def ball_step(
     return multiplier
 
 
-@compiled
+@inlined
 def add_product(A: Array, h: Array, out: Array) -> None:
     """Add hA to ``out``, with the symmetric matrix of which A holds the upper triangle."""
     k = len(h)
@@ -188,10 +189,10 @@ def add_product(A: Array, h: Array, out: Array) -> None:
         tail[0] += total + weight * line[0]
 
 
-@compiled
+@inlined
 def solved_square(factor: Array, z: Array, room: Array) -> float:
     """Return ‖U⁻ᵀz‖² = z (UᵀU)⁻¹ zᵀ for the upper triangular factor U; ``room`` is overwritten."""
-    room[:] = z
+    copy(room, z)
     square = 0.0
     for j in range(len(z)):
         line, tail = factor[j, j:], room[j:]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from vrmf._vectors import copy
 from vrmf.coding._cholesky import solve
 from vrmf.coding._huber import (
     MOST_DAMPING,
@@ -213,7 +214,7 @@ def pivot_in_box(size: int, slack: float, model: Model) -> bool:
     fewest, failures = size + 1, 0
     for _ in range(MOST_ROUNDS):
         count = 0
-        left[:size] = pull[:size]
+        copy(left[:size], pull)
         for a in range(size):
             if side[a] == 0:
                 free[count] = a

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from vrmf._vectors import copy
 from vrmf.coding._alternating import best_fit
 from vrmf.compiled import compiled
 from vrmf.terms.base import Array
@@ -82,7 +83,7 @@ def measure(x: Array, problem: Problem, h: Array, sphere: float, e: Array, g: Ar
 @compiled
 def fit(x: Array, D: Array, h: Array, outliers: Outliers, e: Array, g: Array) -> None:
     """Write e = x − hD, and g = e − r for the best outliers r."""
-    e[:] = x
+    copy(e, x)
     for j in range(len(h)):
         if h[j] != 0:
             atom, c = D[j], h[j]

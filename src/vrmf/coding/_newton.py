@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from vrmf._vectors import copy
 from vrmf.coding._alternating import best_fit
 from vrmf.coding._faces import LEAST_DAMPING, newton_step
 from vrmf.coding._measuring import Problem, fit, measure
@@ -79,7 +80,7 @@ def minimise(
         miss = measure(x, problem, h, np.inf, e, g, force)
         if miss < least:
             least = miss
-            best[:] = h
+            copy(best, h)
         rounding = 0.0
         for j in range(len(h)):
             rounding += roundings * abs(h[j]) * np.sqrt(squares[j])
@@ -96,7 +97,7 @@ def minimise(
             faces = faces - 1 if taken < 1 else 0
         else:
             damping, faces = after, 2 * len(h) if taken < 0.1 else 0
-    h[:] = best
+    copy(h, best)
     return least, iteration
 
 
@@ -163,14 +164,14 @@ def minimise_in_ball(
             miss = measure(x, problem, unit, 1.0, e, g, force)
             if miss < least:
                 least = miss
-                best[:] = unit
+                copy(best, unit)
         if high == np.inf:
             mu *= 4
         elif below > -1e3:
             mu = low + (high - low) * above / (above - below)
         else:
             mu = low + (high - low) / 16
-    h[:] = best
+    copy(h, best)
     return least, min(spent, max_iter)
 
 

@@ -127,7 +127,7 @@ def begin(
         r[j], u[j] = residual[j], full_step[j]
 
 
-@inlined
+@compiled
 def list_sides(pinned: Array, room: Room) -> tuple[int, int]:
     """List the pinned and the free entries; return their numbers."""
     pins, frees = room[3], room[4]

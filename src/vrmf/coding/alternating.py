@@ -42,8 +42,7 @@ class Alternating(AbstractMethod):
         half = half_of(task.code, task.atoms) if task.has_outliers else None
         if not isinstance(half, EntrywiseHalf) or newton_coder(task.code, task.outliers) is None:
             return half is not None
-        # With dependent atoms half a step is itself hard, unless a penalty picks few of them.
-        return half.system.inverse is not None or (task.start is None and half.form.slope > 0)
+        return half.is_easy(cold=task.start is None)
 
     def encode(self, task: Task) -> Codes:
         X, atoms, half, max_iter = task.X, task.atoms, half_of(task.code, task.atoms), task.max_iter

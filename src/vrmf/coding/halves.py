@@ -90,6 +90,10 @@ class EntrywiseHalf(AbstractHalf):
         self.D, self.gram, self.form = atoms.D, atoms.gram, form
         self.system, self.norm = System.of(atoms, form.ridge), atoms.squared_norm**0.5
 
+    def is_easy(self, cold: bool) -> bool:
+        """Whether few steps find good codes: atoms are independent, or a penalty picks few from zero."""
+        return self.system.inverse is not None or (cold and self.form.slope > 0)
+
     def enter(self, H: Array) -> Array:
         return self.form.feasible(H)
 

@@ -62,8 +62,7 @@ class HuberBox(AbstractMethod):
             return False
         half = half_of(task.code, task.atoms)
         assert isinstance(half, EntrywiseHalf)
-        # With dependent atoms its first steps are themselves hard, unless a penalty picks few of them.
-        return half.system.inverse is not None or (task.start is None and known.slope > 0)
+        return half.is_easy(cold=task.start is None)
 
     def encode(self, task: Task) -> Codes:
         X, atoms, half, numbers = task.X, task.atoms, *_half_and_numbers(task)

@@ -11,10 +11,11 @@ import pytest
 import twins
 from tables import generator
 from vrmf.clock import Clock, OutOfTime, watched_by
-from vrmf.coding import Atoms, Coder, Codes
+from vrmf.coding import METHODS, Atoms, Coder, Codes
 from vrmf.coding import _huber as shared
 from vrmf.coding import _huber_ball as ball
 from vrmf.coding import _huber_box as box
+from vrmf.coding.base import Task
 from vrmf.terms import L1, AbstractRowTerm, Box, Free, NonNegative, Ridge, UnitBall
 from vrmf.terms.base import Array
 
@@ -344,3 +345,16 @@ def test_codes_from_a_start_that_is_far_off_are_not_finished_by_its_roundings(si
     )
     assert codes.scale is not None and np.all(codes.finished)
     assert np.all(true <= 2e-6 * codes.scale)
+
+
+@cold_or_warm
+@pytest.mark.parametrize("code", ["ridge", "ball", "box"])
+def test_gross_outliers_in_single_precision_need_no_last_resort(code: str, warm: bool) -> None:
+    """Roundings of large outliers are no reason to doubt codes that do not depend on their sizes."""
+    X, D = rows_and_atoms(n=200, k=20, d=120)
+    X = np.where(np.abs(X) > 2, 500 * X, X).astype(np.float32)
+    D, terms = D.astype(np.float32), (CODES[code], OUTLIERS["l1"])
+    start = start_for(X, D, *terms, warm)
+    task = Task(X, Atoms(D), *terms, tol=1e-5, max_iter=500, start=start)
+    method = next(method for method in METHODS if method.applies_to(task))
+    assert np.mean(method.encode(task).finished) >= 0.99

@@ -33,12 +33,11 @@ class AbstractPatience(ABC):
         """Go on with some of the rows."""
 
 
-def conjugate_codes(task: Task, half: RadialHalf, patience: AbstractPatience) -> tuple[Codes, Array]:
+def conjugate_codes(task: Task, half: RadialHalf, patience: AbstractPatience) -> Codes:
     """Minimise ½‖x − hD − r‖² + (ridge/2)‖h‖² + ϕ(r) for each row, where ϕ acts on each entry alone.
 
-    The error is the norm of the gradient at the code. Also returns which rows were left: those for which
-    ``patience`` was lost, and those that took all iterations. Other rows may be unfinished too, if what
-    was added up in their residuals is in doubt.
+    The error is the norm of the gradient at the code. Unfinished are rows for which ``patience`` was lost,
+    those that took all iterations, and those in whose residuals too many roundings may have added up.
     """
     X, n, dtype = task.X, len(task.X), task.X.dtype
     side = OutlierSide(task.outliers, X, cold=task.start is None and task.max_iter > 1)
@@ -65,9 +64,8 @@ def conjugate_codes(task: Task, half: RadialHalf, patience: AbstractPatience) ->
             P, direction, G, E = P[going], direction[going], G[going], E[going]
             old, alpha, miss, W = old[going], alpha[going], miss[going], W[: len(account.alive)]
             patience.keep(going)
-    left = ~account.finished
     account.finished &= drift <= 0.5 * allowed
-    return account.codes(half.leave(account.H)), left
+    return account.codes(half.leave(account.H))
 
 
 def _approach(X: Array, half: RadialHalf, side: OutlierSide, P: Array, max_iter: int) -> int:

@@ -100,9 +100,9 @@ class HuberRadial(AbstractMethod):
         half, numbers = _half_and_numbers(task)
         assert isinstance(half, RadialHalf)
         free = RadialHalf(task.atoms, half.ridge, in_ball=False) if half.in_ball else half
-        codes, left = conjugate_codes(task, free, Forecast(half, numbers, task.start is None))
+        codes = conjugate_codes(task, free, Forecast(half, numbers, task.start is None))
         if half.in_ball:
-            left |= _into_ball(codes, task)
+            _into_ball(codes, task)
         D = _double(task.atoms.D)
         problem = (D, D @ D.T, half.ridge, half.in_ball, numbers)
         damping = LEAST_DAMPING if half.ridge > 0 else BALL_DAMPING
@@ -110,7 +110,7 @@ class HuberRadial(AbstractMethod):
         def newton(x: Array, H: Array, allowed: Array, most: Array, steps: Array, error: Array) -> None:
             newton_rows_in_ball(x, H, problem, allowed, most, damping, steps, error)
 
-        rows = np.flatnonzero(left & ~codes.finished & (codes.iterations < task.max_iter))
+        rows = np.flatnonzero(~codes.finished & (codes.iterations < task.max_iter))
         finish_rows(codes, rows, task, newton)
         return codes
 
@@ -121,12 +121,11 @@ def _half_and_numbers(task: Task) -> tuple[AbstractHalf, Outliers]:
     return half, numbers
 
 
-def _into_ball(codes: Codes, task: Task) -> Array:
-    """Move codes outside of the unit ball into it, by some alternating steps; return which they are."""
-    outside = row_squares(codes.H) > 1
-    rows = np.flatnonzero(outside)
+def _into_ball(codes: Codes, task: Task) -> None:
+    """Move codes outside of the unit ball into it, by some alternating steps."""
+    rows = np.flatnonzero(row_squares(codes.H) > 1)
     if not len(rows):
-        return outside
+        return
     codes.finished[rows], codes.error[rows] = False, np.inf
     first = codes.H[rows] if task.start is None else task.first_codes()[rows]
     codes.H[rows] = first / np.maximum(np.sqrt(row_squares(first)), 1)[:, None]
@@ -135,7 +134,6 @@ def _into_ball(codes: Codes, task: Task) -> Array:
         moved = Alternating().encode(task.of(rows, codes.H[rows], budget))
         codes.H[rows], codes.error[rows], codes.finished[rows] = moved.H, moved.error, moved.finished
         codes.iterations[rows] += moved.iterations
-    return outside
 
 
 class Forecast(AbstractPatience):

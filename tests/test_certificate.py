@@ -25,9 +25,9 @@ from vrmf import (
     SmoothDictionaryLearning,
 )
 from vrmf.coding import Atoms, Coder
-from vrmf.formulations import Formulation
+from vrmf.formulations import Formulation, max_norm_decomposition, robust_nmf, robust_pca
 from vrmf.loop import History, Iterate, MaxEpochs, Stationary, run
-from vrmf.problem import Measurement, Problem
+from vrmf.problem import Measurement, Problem, feasible
 from vrmf.solvers import VR, Batch
 from vrmf.solvers.base import State
 from vrmf.sources import as_source
@@ -45,7 +45,7 @@ def promised_share(formulation: Formulation, X: Array, D: Array) -> float:
     """Return the relative stationarity by its definition, the surrogate minimised by a convex solver."""
     X, D = X.astype(np.float64), D.astype(np.float64)
     codes = formulation.encode(X, Atoms(D), Coder(tol=1e-11))
-    residual, n = formulation.residual(X, D, codes.H)[0], len(X)
+    (residual, R), n = formulation.residual(X, D, codes.H), len(X)
     A, G = codes.H.T @ codes.H / n, codes.H.T @ residual / n
     objective = np.mean(formulation.losses(X, D, codes.H)) + formulation.dictionary.value(D)
     values, vectors = np.linalg.eigh(A)
@@ -57,7 +57,8 @@ def promised_share(formulation: Formulation, X: Array, D: Array) -> float:
     surrogate = cp.sum(cp.multiply(G, P - D)) + cp.sum_squares(root @ (P - D)) / 2 + penalty
     lowest = size * minimise(surrogate / size, constraints)
     promised = formulation.dictionary.value(D) - lowest
-    return max(float(promised / objective), 0.0)
+    unexplained = 0.0 if R is None else np.mean(formulation.outliers.row_values(R))
+    return max(float(promised / (objective - unexplained)), 0.0)
 
 
 def problem_of(name: str) -> tuple[Problem, Array]:
@@ -140,7 +141,7 @@ def test_a_nearly_exact_fit_ends_without_a_warning(k: int) -> None:
 @every_solver
 @every_estimator
 def test_a_stationary_stop_is_of_the_dictionary_that_is_returned(name: str, solver: str) -> None:
-    tol, options = (1e-5, {}) if solver in ("vr", "batch") else (5e-2, {"record_every": 1})
+    tol, options = (1e-5, {}) if solver in ("vr", "batch") else (0.2, {"record_every": 1})
     model = make(name, solver=solver, tol=tol, max_iter=1000, **options).fit(X)
     assert model.stop_reason_.startswith("stationary")
     assert promised_share(model.formulation_, X, model.components_) <= SHORT * tol
@@ -151,7 +152,7 @@ def test_a_stationary_stop_is_of_the_dictionary_that_is_returned(name: str, solv
 @every_solver
 @every_estimator
 def test_figures_are_of_the_dictionary_that_is_returned(name: str, solver: str) -> None:
-    for options in ({"max_iter": 3}, {"tol": 2e-2, "max_iter": 400, "record_every": 1}):
+    for options in ({"max_iter": 3}, {"tol": 0.5, "max_iter": 400, "record_every": 1}):
         model = make(name, solver=solver, **options).fit(X)
         measured = Problem(model.formulation_, as_source(X)).certify(model.components_)
         assert model.objective_ == pytest.approx(measured.objective, rel=1e-12)
@@ -314,3 +315,33 @@ def test_codes_that_left_the_range_of_numbers_certify_nothing(name: str, scale: 
     if model.stop_reason_.startswith("stationary"):
         problem = Problem(model.formulation_, as_source(scale * X))
         assert math.isfinite(problem.stats(model.components_, Coder(tol=1e-8)).code_error)
+
+
+@pytest.mark.parametrize("kind", ["P5", "P6", "P8"])
+def test_the_size_of_gross_outliers_does_not_matter(kind: str) -> None:
+    """No dictionary explains them, so they are no measure of what is left to gain."""
+    rng = generator(f"gross outliers {kind}")
+    clean, mask = rng.random((80, 3)) @ rng.random((3, 12)), rng.random((80, 12)) < 0.1
+    form = {
+        "P5": robust_pca(0.5, 0.1, 80),
+        "P6": max_norm_decomposition(0.5, 0.1, 80),
+        "P8": robust_nmf(0.1, 50.0, 1e9),
+    }[kind]
+    D = feasible(form, rng.random((3, 12)))
+    found = [
+        Problem(form, as_source(clean + size * mask)).certify(D).relative_stationarity
+        for size in (1e2, 1e5, 1e8)
+    ]
+    np.testing.assert_allclose(found, found[0], rtol=1e-4)
+
+
+def test_gross_outliers_do_not_end_a_fit_early() -> None:
+    rng = generator("gross outliers, fitted")
+    clean, mask = 3 * rng.random((400, 3)) @ rng.random((3, 30)), rng.random((400, 30)) < 0.1
+    noisy, outliers = clean + 0.01 * rng.standard_normal(clean.shape), mask * rng.uniform(-1, 1, mask.shape)
+    errors = []
+    for size in (1e2, 1e8):
+        model = RobustNMF(3, random_state=0).fit(noisy + size * outliers)
+        low_rank = model.decompose(noisy + size * outliers)[0]
+        errors.append(np.linalg.norm(low_rank - clean) / np.linalg.norm(clean))
+    assert errors[1] <= 1.1 * errors[0]

@@ -16,6 +16,7 @@ from vrmf.coding import _huber as shared
 from vrmf.coding import _huber_ball as ball
 from vrmf.coding import _huber_box as box
 from vrmf.coding.base import Task
+from vrmf.formulations import Formulation
 from vrmf.terms import L1, AbstractRowTerm, Box, Free, NonNegative, Ridge, UnitBall
 from vrmf.terms.base import Array
 
@@ -358,3 +359,41 @@ def test_gross_outliers_in_single_precision_need_no_last_resort(code: str, warm:
     task = Task(X, Atoms(D), *terms, tol=1e-5, max_iter=500, start=start)
     method = next(method for method in METHODS if method.applies_to(task))
     assert np.mean(method.encode(task).finished) >= 0.99
+
+
+def test_entries_at_one_bound_do_not_jump_to_the_other() -> None:
+    D = np.array([[-1.1], [0.8], [1.2], [0.7]])
+    codes = encode(np.array([[1.4]]), D, Box(0.0, 1.0), L1(1.0), 1e-6)
+    assert codes.finished.all()
+    np.testing.assert_allclose(codes.H @ D, [[1.4]], rtol=1e-6)
+
+
+@every_precision
+@pytest.mark.parametrize("d", [1, 2, 3])
+@pytest.mark.parametrize("k", [2, 5, 12, 30])
+def test_codes_between_bounds_end_with_few_features_and_many_atoms(
+    k: int, d: int, dtype: Precision
+) -> None:
+    rng = generator(f"bounds {k} {d}")
+    D = rng.standard_normal((k, d)).astype(dtype)
+    X = (2 * rng.standard_normal((40, d))).astype(dtype)
+    for row in X:
+        assert encode(row[None], D, Box(0.0, 1.0), L1(1.0), 1e-6).finished.all()
+
+
+@every_precision
+@pytest.mark.parametrize("ridge", [0.5, 1e4, 1e8])
+def test_outliers_keep_their_digits_under_a_large_ridge(ridge: float, dtype: Precision) -> None:
+    X = np.linspace(-1e6, 1e6, 7).reshape(1, 7).astype(dtype)
+    form = Formulation(Free(), Free(), L1(0.1) + Ridge(ridge))
+    R = form.residual(X, np.zeros((1, 7), dtype), np.zeros((1, 1), dtype))[1]
+    assert R is not None
+    np.testing.assert_allclose(R, form.outliers.prox(X, 1.0), rtol=1e-5, atol=1e-30)
+
+
+def test_bounds_beyond_single_precision_are_none() -> None:
+    X, zero = np.full((2, 3), 7.0, np.float32), np.zeros((1, 3), np.float32)
+    form = Formulation(Free(), Free(), L1(0.1) + Box(-1e300, 1e300))
+    R = form.residual(X, zero, np.zeros((2, 1), np.float32))[1]
+    assert R is not None
+    np.testing.assert_allclose(R, 6.9, rtol=1e-6)

@@ -19,7 +19,7 @@ from numba.core import event
 FAST_MATH = {"reassoc", "contract", "nsz", "arcp"}
 
 #: What is said of it.
-ONCE = "This takes some seconds once; the result is kept on disk."
+ONCE = "This takes some ten seconds once for each kind of model; the result is kept on disk."
 ALWAYS = (
     "This takes some seconds in each process, since neither its own folder nor your home can be written. "
     "Set the environment variable NUMBA_CACHE_DIR to a folder that can."

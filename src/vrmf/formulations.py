@@ -130,10 +130,8 @@ class Formulation:
     def losses(self, X: Array, D: Array, H: Array) -> Array:
         """Return ½‖x − hD − r‖² + φ(h) + ϕ(r) for each row, in double precision."""
         residual, R = self.residual(X, D, H)
-        return self._losses(row_squares(residual), R, H)
-
-    def _losses(self, squares: Array, R: Array | None, H: Array) -> Array:
-        return 0.5 * squares + self.code.row_values(H) + (0 if R is None else self.outliers.row_values(R))
+        outlier_losses = 0.0 if R is None else self.outliers.row_values(R)
+        return 0.5 * row_squares(residual) + self.code.row_values(H) + outlier_losses
 
     def stats(self, X: Array, atoms: Atoms, codes: Codes) -> Stats:
         """Return the sums over the rows of ``X``, for its codes at the given atoms."""
@@ -142,10 +140,12 @@ class Formulation:
         gram, slope = matrix.gram, matrix.transposed_times(residual)
         squares, code_squares = row_squares(residual), row_squares(H)
         left = float(np.sum(squares))
+        outlier_loss = 0.0 if R is None else float(np.sum(self.outliers.row_values(R)))
         return Stats(
             gram=gram,
             slope=slope,
-            loss=float(np.sum(self._losses(squares, R, H))),
+            loss=0.5 * left + float(np.sum(self.code.row_values(H))) + outlier_loss,
+            outlier_loss=outlier_loss,
             residual=left,
             energy=_explained(atoms, gram, slope) + left if R is None else float(np.sum(row_squares(X))),
             count=len(X),

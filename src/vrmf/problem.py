@@ -40,19 +40,22 @@ class Measurement:
     """What a full pass tells of a dictionary D.
 
     The relative stationarity is the decrease that one full step of majorisation and minimisation
-    promises, in the metric of the curvature A of the same pass, as a share of f(D):
+    promises, in the metric of the curvature A of the same pass, as a share of f(D) without the penalty on
+    outliers, f₀(D) = f(D) − mean of ϕ(r):
 
-        max over D′ of  [ψ(D) − ψ(D′) − ⟨∇g(D), D′ − D⟩ − ½ tr((D′ − D)ᵀ A (D′ − D))] / f(D).
+        max over D′ of  [ψ(D) − ψ(D′) − ⟨∇g(D), D′ − D⟩ − ½ tr((D′ − D)ᵀ A (D′ − D))] / f₀(D).
 
-    It is 0 exactly at stationary points, and depends on neither the scale of the data, the solver nor the
-    start. The step keeps its promise, so f(D) is at least this share above its minimum; how far it is
-    above, no number that is computed at D alone can tell, unless f(D) itself is next to nothing.
+    It is 0 exactly at stationary points, and depends on neither the scale of the data, the size of gross
+    outliers, the solver nor the start. (ϕ(r) grows with outliers that no dictionary explains; as a share of
+    it, all that is to gain would be nothing.) The step keeps its promise, so f(D) is at least this share of
+    f₀(D) above its minimum; how far it is above, no number that is computed at D alone can tell, unless
+    f(D) itself is next to nothing.
     """
 
     D: Array
     objective: float  #: f(D)
     stationarity: float  #: ‖Γ(D)‖² at the step 1/λ_max(A)
-    relative_stationarity: float  #: the decrease that a full step promises, over f(D)
+    relative_stationarity: float  #: the decrease that a full step promises, over f₀(D)
     rounding: float  #: the part of the relative stationarity that rounding alone may cause
     reconstruction_error: float  #: ‖X − HD − R‖ / ‖X‖
     fitted: float  #: the mean of ½‖hD‖²
@@ -193,7 +196,7 @@ class Problem:
         # A step in the metric of A would fit the errors of exact codes and of rounding, a share of hD.
         fitted = float(np.sum(exact * (curvature @ exact)))
         rounding = (6 * EXACT.reachable_tol(D.dtype)) ** 2 * fitted
-        scale = abs(objective) or 1.0
+        scale = abs(objective - stats.outlier_loss / stats.count) or 1.0
         if not math.isfinite(stats.code_error):  # of codes that left the range of numbers nothing follows
             promised = math.inf
         return Measurement(

@@ -31,6 +31,7 @@ class Stats:
     gram: Array  #: Σ hᵀh, shape (k, k)
     slope: Array  #: Σ hᵀ(hD + r − x), shape (k, d): the gradient, by Danskin's theorem
     loss: float  #: Σ ℓ(x, D)
+    outlier_loss: float  #: Σ ϕ(r), the part of the loss that grows with the size of outliers
     residual: float  #: Σ ‖x − hD − r‖²
     energy: float  #: Σ ‖x‖²
     count: int  #: number of rows
@@ -47,6 +48,7 @@ class Stats:
             gram=self.gram + other.gram,
             slope=self.slope + other.slope,
             loss=self.loss + other.loss,
+            outlier_loss=self.outlier_loss + other.outlier_loss,
             residual=self.residual + other.residual,
             energy=self.energy + other.energy,
             count=self.count + other.count,

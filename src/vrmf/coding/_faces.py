@@ -69,8 +69,11 @@ def newton_step(
     for a in range(size):
         low, high = ends(penalty, side[a])
         at, far = h[S[a]], (1 + SNAP) * part * step[a]
-        if alpha == 1 and not low < at + far < high:
-            h[S[a]] = low if step[a] < 0 else high
+        # Only an end that the entry moves towards: a step of a rounding away from the other is no arrival.
+        if alpha == 1 and step[a] < 0 and at + far <= low:
+            h[S[a]] = low
+        elif alpha == 1 and step[a] > 0 and at + far >= high:
+            h[S[a]] = high
         else:
             h[S[a]] = at + alpha * move[a]
     taken = alpha * part

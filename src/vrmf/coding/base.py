@@ -211,7 +211,8 @@ def residual_with_outliers(outliers: AbstractRowTerm, X: Array, E: Array) -> Arr
         np.subtract(X, E, out=E)
         E[:] = outliers.envelope_gradient(E)
     else:
-        subtract_outliers(E, X, np.full(len(X), numbers[0], X.dtype), *numbers[1:])
+        level, rest, _, low, high = numbers
+        subtract_outliers(E, X, np.full(len(X), level, X.dtype), rest, low, high)
     return np.negative(E, out=E)
 
 
@@ -226,13 +227,14 @@ def residual_and_outliers(outliers: AbstractRowTerm, X: Array, E: Array) -> tupl
     return E, R
 
 
-def _numbers_for_kernels(outliers: AbstractRowTerm, X: Array) -> tuple[float, float, float, float] | None:
-    """Return level, rest, low and high of a term that acts on entries, in the precision of the rows."""
+def _numbers_for_kernels(outliers: AbstractRowTerm, X: Array) -> tuple[float, ...] | None:
+    """Return level, rest, what is kept, low and high of a term that acts on entries, in that precision."""
     known, number = outliers.canonical, X.dtype.type
     if known is None or not known.is_entrywise:
         return None
-    level, rest = within(known.slope, X.dtype), known.ridge / (1 + known.ridge)
-    return number(level), number(rest), number(known.low), number(known.high)
+    level, rest, kept = within(known.slope, X.dtype), known.ridge / (1 + known.ridge), 1 / (1 + known.ridge)
+    with np.errstate(over="ignore"):  # a bound beyond the precision is none
+        return number(level), number(rest), number(kept), number(known.low), number(known.high)
 
 
 def error_scale(atoms: Atoms, envelope: Array) -> Array:

@@ -81,7 +81,8 @@ class AbstractFactorizer(
         ends within 1.2 times ``max_time`` and a second.
     tol : float
         Stop when the relative stationarity is at most ``tol``: when one more full step promises to lower
-        the objective by no more than this share of it. It is confirmed by exact codes of all rows for
+        the objective by no more than this share of it (of what is left of it without the penalty on
+        outliers, in models that have them). It is confirmed by exact codes of all rows for
         the dictionary that is returned. A fit that still gains ten times as much from one pass to the next
         goes on. A fit that is nearly exact, to an error of 10⁻³ or √tol,
         ends, too. 0 runs the whole budget. SMM and SGD know it only where
@@ -116,7 +117,8 @@ class AbstractFactorizer(
     objective_ : float
         f(D) on the data of the fit; NaN after ``partial_fit``, as are the next three.
     relative_stationarity_ : float
-        The share of f(D) by which one full step promises to lower it, see ``tol``.
+        The share of f(D), the penalty on outliers aside, by which one full step promises to lower it, see
+        ``tol``.
     stationarity_ : float
         ‖Γ(D)‖², the squared norm of the proximal gradient mapping.
     reconstruction_error_ : float

@@ -29,7 +29,7 @@ FILES = Path(__file__).parent / "files"
 
 #: What the present versions hold.
 MODEL = (2, "1091374258d13598")
-CHECKPOINT = (2, "96a6f78a77286d46")
+CHECKPOINT = (3, "c4efc5c124efdc07")
 
 
 def digest(kinds: set[Any], names: list[str]) -> str:
@@ -69,6 +69,6 @@ def test_there_is_a_file_of_each_version() -> None:
 def test_an_old_checkpoint_is_refused_in_a_sentence(tmp_path: Path) -> None:
     place = tmp_path / "fit.checkpoint"
     vrmf.NMF(2, max_iter=1, tol=0, random_state=0, checkpoint=place).fit(rows())
-    place.write_bytes(place.read_bytes().replace(b"vrmf-checkpoint 2", b"vrmf-checkpoint 1", 1))
+    place.write_bytes(place.read_bytes().replace(b"vrmf-checkpoint 3", b"vrmf-checkpoint 1", 1))
     with pytest.raises(ValueError, match=r"has version 1 of the format.*remove the file to start anew\."):
         vrmf.NMF(2, max_iter=1, tol=0, random_state=0, checkpoint=place).fit(rows())

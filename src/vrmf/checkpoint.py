@@ -34,7 +34,7 @@ from vrmf.sources import AbstractSource
 from vrmf.terms.base import Array
 
 FORMAT = "vrmf-checkpoint"
-VERSION = 2
+VERSION = 3
 
 #: What numbers that do not fit together may raise in a step.
 MISFITS = (ValueError, TypeError, IndexError, AttributeError, ArithmeticError)

@@ -40,6 +40,9 @@ SHORT = 1.25
 
 every_formulation = pytest.mark.parametrize("name", FORMULATIONS)
 
+#: Without variance reduction, noise keeps these from small tolerances on these rows.
+NOISY = {("robust-nmf", "smm"), ("robust-nmf", "sgd")}
+
 
 def promised_share(formulation: Formulation, X: Array, D: Array) -> float:
     """Return the relative stationarity by its definition, the surrogate minimised by a convex solver."""
@@ -141,7 +144,9 @@ def test_a_nearly_exact_fit_ends_without_a_warning(k: int) -> None:
 @every_solver
 @every_estimator
 def test_a_stationary_stop_is_of_the_dictionary_that_is_returned(name: str, solver: str) -> None:
-    tol, options = (1e-5, {}) if solver in ("vr", "batch") else (0.2, {"record_every": 1})
+    tol, options = (1e-5, {}) if solver in ("vr", "batch") else (5e-2, {"record_every": 1})
+    if (name, solver) in NOISY:
+        tol = 0.2
     model = make(name, solver=solver, tol=tol, max_iter=1000, **options).fit(X)
     assert model.stop_reason_.startswith("stationary")
     assert promised_share(model.formulation_, X, model.components_) <= SHORT * tol
@@ -152,7 +157,8 @@ def test_a_stationary_stop_is_of_the_dictionary_that_is_returned(name: str, solv
 @every_solver
 @every_estimator
 def test_figures_are_of_the_dictionary_that_is_returned(name: str, solver: str) -> None:
-    for options in ({"max_iter": 3}, {"tol": 0.5, "max_iter": 400, "record_every": 1}):
+    tol = 0.5 if (name, solver) in NOISY else 2e-2
+    for options in ({"max_iter": 3}, {"tol": tol, "max_iter": 400, "record_every": 1}):
         model = make(name, solver=solver, **options).fit(X)
         measured = Problem(model.formulation_, as_source(X)).certify(model.components_)
         assert model.objective_ == pytest.approx(measured.objective, rel=1e-12)

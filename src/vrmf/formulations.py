@@ -123,9 +123,10 @@ class Formulation:
         """Return Σ hᵀ(hD + r − x) over the rows of ``X``."""
         E = codes.times(D)
         if self.has_outliers:
-            return codes.transposed_times(residual_with_outliers(self.outliers, X, E))
-        E -= X
-        return codes.transposed_times(E)
+            residual = residual_with_outliers(self.outliers, X, E)
+        else:
+            residual = np.subtract(E, X, out=E)
+        return codes.transposed_times(residual)
 
     def losses(self, X: Array, D: Array, H: Array) -> Array:
         """Return ½‖x − hD − r‖² + φ(h) + ϕ(r) for each row, in double precision."""

@@ -361,6 +361,25 @@ def test_gross_outliers_in_single_precision_need_no_last_resort(code: str, warm:
     assert np.mean(method.encode(task).finished) >= 0.99
 
 
+@pytest.mark.parametrize(("k", "d"), [(20, 8), (8, 8), (5, 30)])
+def test_roundings_in_single_precision_do_not_excuse_codes_that_are_far_off(k: int, d: int) -> None:
+    # With entries 10⁷ times the threshold, roundings of x − hD are larger than what gradients can be.
+    rng = generator(f"gross {k} {d}")
+    X, D = 1e5 * rng.standard_normal((50, d)), rng.standard_normal((k, d))
+    X, D, terms = X.astype(np.float32), D.astype(np.float32), (Ridge(1e-7), L1(1e-2))
+    wide = X.astype(np.float64), D.astype(np.float64)
+
+    def losses(H: Array) -> Array:
+        E = wide[0] - H.astype(np.float64) @ wide[1]
+        R = terms[1].prox(E, 1.0)
+        fits = 0.5 * np.sum((E - R) ** 2, axis=1)
+        return fits + terms[0].row_values(H.astype(np.float64)) + terms[1].row_values(R)
+
+    found, best = encode(X, D, *terms, tol=1e-6).H, encode(*wide, *terms, tol=1e-6).H
+    assert np.all(losses(found) <= 1.001 * losses(best.astype(np.float32)))
+
+
+
 def test_entries_at_one_bound_do_not_jump_to_the_other() -> None:
     D = np.array([[-1.1], [0.8], [1.2], [0.7]])
     codes = encode(np.array([[1.4]]), D, Box(0.0, 1.0), L1(1.0), 1e-6)

@@ -407,8 +407,10 @@ def test_an_interrupt_before_the_first_step_leaves_no_file(
 def test_a_real_interrupt_from_the_keyboard(tmp_path: Path) -> None:
     np.save(tmp_path / "rows.npy", np.random.default_rng(0).random((20_000, 64)))
     words = ["fit", "rows.npy", "--model", "dictionary-learning", "-k", "30", "--tol", "0", "--verbose"]
+    # A shell starts jobs in the background with interrupts ignored, and the tests may be such a job.
+    listen = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
     process = subprocess.Popen(
-        [sys.executable, "-c", "from vrmf.cli import main; main()", *words],
+        [sys.executable, "-c", f"{listen}; from vrmf.cli import main; main()", *words],
         cwd=tmp_path,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

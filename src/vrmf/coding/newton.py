@@ -35,6 +35,10 @@ ROUNDINGS = 8.0
 #: Products of entries and atoms that exceed the row by more than this factor are larger than they need be.
 MODEST = 32.0
 
+#: Codes of a fast method may be off by roundings up to this error. Beyond, as where entries are 10⁵ times
+#: the threshold of outliers in single precision, they would excuse any code.
+MOST_EXCUSED = 0.1
+
 #: Entries of codes that kernels get at a time: so long a fit does not look at the clock.
 ENTRIES_AT_A_TIME = 1024
 
@@ -107,7 +111,7 @@ class AbstractNewtonCoder(ABC):
         """Write the errors of some codes, from the definition, and which are finished; return row sizes."""
         error, size = self.measure(x, atoms, codes.H[rows], None)
         modest = np.minimum(_products(codes.H[rows], atoms), MODEST * size)
-        _judge(codes, rows, error, atoms.norm * modest, tol)
+        _judge(codes, rows, error, atoms.norm * modest, tol, MOST_EXCUSED)
         return size
 
 
@@ -213,12 +217,17 @@ def outlier_numbers(outliers: AbstractRowTerm) -> Numbers | None:
     return known.slope, known.ridge / (1 + known.ridge), known.low, known.high
 
 
-def _judge(codes: Codes, rows: Array, error: Array, size: Array, tol: float) -> None:
-    """Write the errors of codes, and which are finished: to the tolerance, or to roundings of the size."""
+def _judge(
+    codes: Codes, rows: Array, error: Array, size: Array, tol: float, excused: float = math.inf
+) -> None:
+    """Write the errors of codes, and which are finished: to the tolerance, or to roundings of the size.
+
+    Roundings excuse relative errors up to ``excused``.
+    """
     assert codes.scale is not None
-    rounding = ROUNDINGS * _eps(codes.H) * size
+    rounding = ROUNDINGS * _eps(codes.H) * size / codes.scale[rows]
     codes.error[rows] = error / codes.scale[rows]
-    codes.finished[rows] = error <= np.maximum(tol * codes.scale[rows], rounding)
+    codes.finished[rows] = codes.error[rows] <= np.maximum(tol, np.minimum(rounding, excused))
 
 
 def _products(H: Array, atoms: Atoms) -> Array:

@@ -379,7 +379,6 @@ def test_roundings_in_single_precision_do_not_excuse_codes_that_are_far_off(k: i
     assert np.all(losses(found) <= 1.001 * losses(best.astype(np.float32)))
 
 
-
 def test_entries_at_one_bound_do_not_jump_to_the_other() -> None:
     D = np.array([[-1.1], [0.8], [1.2], [0.7]])
     codes = encode(np.array([[1.4]]), D, Box(0.0, 1.0), L1(1.0), 1e-6)

@@ -11,7 +11,7 @@ READY := $(VENV)/.ready
 
 .PHONY: demo test lint types laws reproduce reproduce-quick benchmarks benchmarks-codes benchmarks-solvers benchmarks-scale benchmarks-answers build clean
 
-demo: $(LIBRARY)  ## fit corrupted digits, print a table, draw pictures into demo-output/
+demo: $(LIBRARY)  ## robust PCA of a video, three solvers on digits; prints tables, draws pictures into demo-output/
 	$(BIN)/vrmf demo --output demo-output
 
 test: lint types laws  ## everything that must be right before a change is taken
@@ -50,10 +50,11 @@ benchmarks-scale: $(READY)  ## about an hour, with a file of 8 GB in the folder 
 	$(BIN)/python benchmarks/distributed.py
 	$(BIN)/python benchmarks/scale_model.py
 
-benchmarks-answers: $(READY)  ## about an hour: what defaults leave to gain, and how often they end in a poor minimum
+benchmarks-answers: $(READY)  ## about two hours: what defaults leave to gain, how often they end in a poor minimum, what is recovered
 	$(BIN)/python benchmarks/certificate.py
 	$(BIN)/python benchmarks/nmf_error.py
 	$(BIN)/python benchmarks/starts.py
+	$(BIN)/python benchmarks/recovery.py
 
 build: $(READY)  ## a wheel and a source archive in dist/
 	$(BIN)/python -m build

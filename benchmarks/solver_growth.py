@@ -16,7 +16,8 @@ from common import Array
 from solver_runs import EXACT, WarmProblem, measurements, rounded, watched
 
 from vrmf import formulations
-from vrmf.loop import Iterate, iterate
+from vrmf.history import Iterate
+from vrmf.loop import iterate
 from vrmf.solvers import VR, AbstractSolver, Batch
 from vrmf.sources import as_source
 

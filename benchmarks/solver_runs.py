@@ -11,7 +11,8 @@ from common import Array
 
 from vrmf.coding import Coder
 from vrmf.experiments.curves import Snapshot, WarmProblem, warm_up, watched
-from vrmf.loop import Iterate, iterate
+from vrmf.history import Iterate
+from vrmf.loop import iterate
 from vrmf.problem import Measurement
 from vrmf.solvers import Batch
 

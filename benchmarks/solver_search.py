@@ -12,7 +12,8 @@ import numpy as np
 from common import Array
 from solver_runs import EXACT, watched
 
-from vrmf.loop import Iterate, iterate
+from vrmf.history import Iterate
+from vrmf.loop import iterate
 from vrmf.problem import Problem
 from vrmf.solvers import SGD, SMM, AbstractSolver
 

@@ -25,13 +25,15 @@ from lives import SOLVERS, data, is_killed, model, open_nursery
 from shells import NAMES, codes_may_stop_short, corrupted, make
 from tables import AsymmetricL1, generator
 from test_storage import nodes
-from vrmf import checkpoint, loop
+from vrmf import checkpoint, rules
 from vrmf.archive import Reader
 from vrmf.atomic import remove_leftovers, replacing
 from vrmf.checkpoint import verify
 from vrmf.declared import declared_types, types_in
 from vrmf.estimators import AbstractFactorizer
-from vrmf.loop import History, Iterate, Measurement
+from vrmf.history import History, Iterate
+from vrmf.path import Stage
+from vrmf.problem import Measurement
 from vrmf.solvers import SMM, VR, AbstractSolver
 from vrmf.solvers.vr import VRState
 from vrmf.terms import L1, Box, Free, NonNegative, UnitBall
@@ -76,16 +78,23 @@ class Interruption(Exception):
 
 @pytest.fixture
 def interrupted(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Return a function that fits until a step raises, before the step of a given number."""
+    """Return a function that fits until a step raises, before the step of a given number.
+
+    A fit that was interrupted so before goes on from its checkpoint; steps are counted over all stages.
+    """
+    done: dict[Path | None, int] = {}
 
     def fit(
         model: AbstractFactorizer, X: Any, step: int, error: type[BaseException] = Interruption
     ) -> None:
         kind = type(model._solver())
-        honest = kind.step
+        honest, left = kind.step, step - done.get(model.checkpoint, 0)
+        done[model.checkpoint] = step
 
         def failing(self: Any, problem: Any, state: Any) -> Any:
-            if state.step == step:
+            nonlocal left
+            left -= 1
+            if left < 0:
                 raise error
             return honest(self, problem, state)
 
@@ -173,7 +182,7 @@ def test_an_interrupt_while_history_is_written_leaves_a_sound_file(
 
     The file must not know of that measurement yet: here the fit would end by it, a step too early.
     """
-    monkeypatch.setattr(loop, "STILL_GAINING", math.inf)  # it ends as soon as it is within the tolerance
+    monkeypatch.setattr(rules, "STILL_GAINING", math.inf)  # it ends as soon as it is within the tolerance
     measured = model("vr").fit(X).history_["relative_stationarity"]
     known = [(row, value) for row, value in enumerate(measured) if value == value]
     falls = ((row, v) for (_, before), (row, v) in pairwise(known) if row > 25 and v < 0.5 * before)
@@ -462,9 +471,9 @@ def test_a_file_that_was_cut_off_is_noticed(length: int, kept: Path, tmp_path: P
 
 
 def test_a_newer_format_says_so(kept: Path, tmp_path: Path) -> None:
-    newer = kept.read_bytes().replace(b"vrmf-checkpoint 3 ", b"vrmf-checkpoint 4 ", 1)
+    newer = kept.read_bytes().replace(b"vrmf-checkpoint 4 ", b"vrmf-checkpoint 5 ", 1)
     (tmp_path / "c").write_bytes(newer)
-    with pytest.raises(ValueError, match=r"has version 4 of the format. Upgrade vrmf"):
+    with pytest.raises(ValueError, match=r"has version 5 of the format. Upgrade vrmf"):
         model("vr", checkpoint=tmp_path / "c").fit(X)
     assert (tmp_path / "c").read_bytes() == newer
 
@@ -627,11 +636,11 @@ def test_large_arrays_are_not_copied(tmp_path: Path) -> None:
     state = VRState(D=np.eye(2), seed=0, point=mapped)
     checkpoint = vrmf.checkpoint.Checkpoint(tmp_path / "c", 0, {"parameters": {}, "data": {}})
     history = History()
-    history.add(Iterate(state.D, 0, 0, 0.0, 0.0, state))
-    start = vrmf.checkpoint.Start(model("vr").fit(X).formulation_, state.D, 0, {})
+    current = Iterate(state.D, 0, 0, 0.0, 0.0, state, Stage(model("vr").fit(X).formulation_, state.D, 0))
+    history.add(current)
     tracemalloc.start()
     try:
-        checkpoint.write(start, Iterate(state.D, 0, 0, 0.0, 0.0, state), history)
+        checkpoint.write(current, history)
         assert tracemalloc.get_traced_memory()[1] < size // 2
         tracemalloc.reset_peak()
         came = saved_state(tmp_path / "c").point

@@ -23,24 +23,33 @@ from vrmf.sources.cluster import WINDOW
 from vrmf.sources.lazy import dask_array
 
 
-def test_the_demonstration_prints_a_table_and_writes_pictures(tmp_path: Path) -> None:
+def test_the_demonstration_finds_what_moves_compares_solvers_and_writes_pictures(tmp_path: Path) -> None:
     folder = tmp_path / "pictures"
     result = CliRunner().invoke(main, ["demo", "-o", str(folder), "--passes", "4", "-k", "3"])
     assert result.exit_code == 0, result.output
     lines = [line.split() for line in result.output.splitlines()]
-    for model in ("robust PCA", "dictionary learning"):
+    (f_measure,) = [float(line[-1]) for line in lines if line[:1] == ["F-measure"]]
+    assert 0.95 < f_measure <= 1
+    found, true = next(line[-2:] for line in lines if line[:1] == ["rank"])
+    assert found == true == "2"
+    noise, true_noise = next(map(float, line[-2:]) for line in lines if line[:1] == ["noise"])
+    assert abs(noise / true_noise - 1) < 0.03
+    robust, plain = map(float, re.findall(r"([\d.]+)% by", result.output))
+    assert robust < 0.2 * plain
+    for model in ("dictionary learning", "NMF"):
         for solver in ("vr", "smm", "sgd"):
-            (row,) = [line for line in lines if line[:3] == [*model.split(), solver]]
-            objective, stationarity, passes, seconds = map(float, row[3:])
+            (row,) = [line for line in lines if line[:-4] == [*model.split(), solver]]
+            objective, stationarity, passes, seconds = map(float, row[-4:])
             assert objective > 0 and stationarity > 0 and 3.9 <= passes <= 4.2 and seconds > 0
     assert str(folder) in result.output.replace("\n", "")
-    for name in ("atoms.png", "decomposition.png", "convergence.png"):
-        assert (folder / name).read_bytes().startswith(b"\x89PNG")
+    assert {path.name for path in folder.iterdir()} == {"video.png", "atoms.png", "convergence.png"}
+    for picture in folder.iterdir():
+        assert picture.read_bytes().startswith(b"\x89PNG")
 
 
 def test_bad_options_are_refused() -> None:
-    result = CliRunner().invoke(main, ["demo", "--corrupted", "0.9"])
-    assert result.exit_code == 2 and "0<=x<=0.5" in result.output
+    result = CliRunner().invoke(main, ["demo", "--frames", "5"])
+    assert result.exit_code == 2 and "x>=20" in result.output
 
 
 def test_the_version() -> None:

@@ -22,7 +22,8 @@ from vrmf.experiments.base import Results, Step, Store, plain
 from vrmf.experiments.curves import curve, snapshots, watched
 from vrmf.experiments.paper import components, contest, drawing, figures, start
 from vrmf.experiments.paper.panels import PANELS, Case, Panel, Size
-from vrmf.loop import Iterate, iterate
+from vrmf.history import Iterate
+from vrmf.loop import iterate
 from vrmf.solvers import SMM, VR
 
 EVERY = [experiment for group in GROUPS.values() for experiment in group]

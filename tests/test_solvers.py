@@ -15,8 +15,9 @@ import pytest
 from tables import FORMULATIONS, generator
 from vrmf.coding import Coder
 from vrmf.formulations import Formulation
-from vrmf.loop import MaxEpochs, Stationary, iterate, run
+from vrmf.loop import iterate, run
 from vrmf.problem import Problem, feasible, reseed
+from vrmf.rules import MaxEpochs, Stationary
 from vrmf.solvers import SGD, SMM, SOLVERS, VR, AbstractSolver, Batch, State, vr
 from vrmf.solvers.base import paper_batch_size, paper_inner_steps
 from vrmf.solvers.smm import SMMState

@@ -33,10 +33,11 @@ def start(model: AbstractFactorizer, data: Any) -> Array:
 def check_feasible(model: AbstractFactorizer, data: Array) -> Array:
     first = next(iter(model.iterate(data)))
     source = as_source(data)
-    problem, D, _, _ = model._start(source)
+    stage = model._start(source)
+    D = stage.D
     assert np.array_equal(first.D, D), "the same seed gives the same bits"
     assert D.shape == (model.n_components, data.shape[1]) and D.dtype == data.dtype
-    assert np.all(np.isfinite(D)) and math.isfinite(problem.formulation.dictionary.value(D))
+    assert np.all(np.isfinite(D)) and math.isfinite(stage.formulation.dictionary.value(D))
     return D
 
 

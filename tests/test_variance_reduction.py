@@ -12,8 +12,9 @@ from tables import FORMULATIONS, generator
 from vrmf._atoms import sweep_atoms
 from vrmf.coding import Coder
 from vrmf.formulations import dictionary_learning
-from vrmf.loop import MaxEpochs, Stationary, iterate, run
+from vrmf.loop import iterate, run
 from vrmf.problem import Problem
+from vrmf.rules import MaxEpochs, Stationary
 from vrmf.solvers import SMM, VR, vr
 from vrmf.solvers.anchors import Anchor
 from vrmf.solvers.vr import VRState

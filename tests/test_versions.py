@@ -20,6 +20,8 @@ from shells import NAMES, fitted, rows
 from vrmf import checkpoint, storage
 from vrmf.archive import VALUES
 from vrmf.declared import declared_types
+from vrmf.history import COLUMNS
+from vrmf.path import Stage
 from vrmf.solvers.batch import BatchState
 from vrmf.solvers.sgd import SGDState
 from vrmf.solvers.smm import SMMState
@@ -28,8 +30,8 @@ from vrmf.solvers.vr import VRState
 FILES = Path(__file__).parent / "files"
 
 #: What the present versions hold.
-MODEL = (2, "1091374258d13598")
-CHECKPOINT = (3, "c4efc5c124efdc07")
+MODEL = (3, "b9833f08af37842e")
+CHECKPOINT = (4, "829d9842a538a94f")
 
 
 def digest(kinds: set[Any], names: list[str]) -> str:
@@ -45,8 +47,8 @@ def test_a_change_of_what_models_hold_raises_the_version() -> None:
 
 
 def test_a_change_of_what_checkpoints_hold_raises_the_version() -> None:
-    states = set().union(*map(declared_types, (BatchState, SGDState, SMMState, VRState, checkpoint.Start)))
-    columns = list(vrmf.loop.COLUMNS)
+    states = set().union(*map(declared_types, (BatchState, SGDState, SMMState, VRState, Stage)))
+    columns = list(COLUMNS)
     assert (checkpoint.VERSION, digest(states, columns)) == CHECKPOINT
 
 
@@ -69,6 +71,6 @@ def test_there_is_a_file_of_each_version() -> None:
 def test_an_old_checkpoint_is_refused_in_a_sentence(tmp_path: Path) -> None:
     place = tmp_path / "fit.checkpoint"
     vrmf.NMF(2, max_iter=1, tol=0, random_state=0, checkpoint=place).fit(rows())
-    place.write_bytes(place.read_bytes().replace(b"vrmf-checkpoint 3", b"vrmf-checkpoint 1", 1))
+    place.write_bytes(place.read_bytes().replace(b"vrmf-checkpoint 4", b"vrmf-checkpoint 1", 1))
     with pytest.raises(ValueError, match=r"has version 1 of the format.*remove the file to start anew\."):
         vrmf.NMF(2, max_iter=1, tol=0, random_state=0, checkpoint=place).fit(rows())

@@ -26,15 +26,15 @@ from vrmf.archive import VALUES, ExactWriter, Reader, write_archive
 from vrmf.atomic import replacing
 from vrmf.declared import check_declared, declared_types
 from vrmf.fingerprint import differences
-from vrmf.formulations import Formulation
-from vrmf.loop import COLUMNS, History, Iterate, Mark, Moment, Watch
+from vrmf.history import COLUMNS, History, Iterate, Mark
+from vrmf.loop import Moment, Watch
+from vrmf.path import Stage
 from vrmf.problem import Problem
 from vrmf.solvers.base import AbstractSolver, State
 from vrmf.sources import AbstractSource
-from vrmf.terms.base import Array
 
 FORMAT = "vrmf-checkpoint"
-VERSION = 3
+VERSION = 4
 
 #: What numbers that do not fit together may raise in a step.
 MISFITS = (ValueError, TypeError, IndexError, AttributeError, ArithmeticError)
@@ -44,20 +44,10 @@ _CHUNK = 2**20
 
 
 @dataclass(frozen=True, eq=False)
-class Start:
-    """What is decided before the first step of a fit."""
-
-    formulation: Formulation
-    D: Array  #: the initial dictionary
-    seed: int
-    weights: dict[str, Any]
-
-
-@dataclass(frozen=True, eq=False)
 class Saved:
     """What a checkpoint holds."""
 
-    start: Start
+    stage: Stage
     moment: Moment
     epoch: int  #: epochs done
 
@@ -97,14 +87,14 @@ class Checkpoint:
                 "path, or remove the file to start anew."
             )
         with self._reader() as reader:
-            start = Start(**reader.decode(manifest["start"]))
-            check_declared(start)
-            fits = start.D.ndim == 2 and start.D.shape[1] == source.n_features and len(start.D) > 0
-            if not fits or start.D.dtype != source.dtype:
-                raise TypeError(f"its dictionary is of shape {start.D.shape} and type {start.D.dtype}")
+            stage = Stage(**reader.decode(manifest["stage"]))
+            check_declared(stage)
+            fits = stage.D.ndim == 2 and stage.D.shape[1] == source.n_features and len(stage.D) > 0
+            if not fits or stage.D.dtype != source.dtype:
+                raise TypeError(f"its dictionary is of shape {stage.D.shape} and type {stage.D.dtype}")
             history = _history_in(reader, manifest)
             seconds, epoch = float(manifest["seconds"]), int(manifest["epoch"])
-        first = solver.init(Problem(start.formulation, source), start.D, start.seed)
+        first = solver.init(Problem(stage.formulation, source), stage.D, stage.seed)
 
         def state() -> State:
             with self._reader(*declared_types(type(first))) as reader:
@@ -117,16 +107,16 @@ class Checkpoint:
                     )
                 return found
 
-        return Saved(start, Moment(state, seconds, history), epoch)
+        return Saved(stage, Moment(state, seconds, history), epoch)
 
     @contextlib.contextmanager
-    def keeping(self, start: Start, saved: Saved | None) -> Iterator[Watch]:
+    def keeping(self, saved: Saved | None) -> Iterator[Watch]:
         """Give a function that saves the iterates which it sees, when it is time.
 
         What is newest is saved at the end, and also if the run ends by an exception. If a run cannot take
         its first step from the file, the error names that.
         """
-        keeper = _Keeper(self, start, is_saved=saved is not None)
+        keeper = _Keeper(self, is_saved=saved is not None)
         try:
             yield keeper.watch
         except BaseException as error:
@@ -143,7 +133,7 @@ class Checkpoint:
             raise
         keeper.save()
 
-    def write(self, start: Start, current: Iterate, history: History) -> None:
+    def write(self, current: Iterate, history: History) -> None:
         """Put a moment of the run into the file, whole or not at all."""
         writer = ExactWriter((*VALUES, *self.kinds, *declared_types(type(current.state))))
         columns = {name: np.array(getattr(history, name)) for name in COLUMNS}
@@ -152,7 +142,7 @@ class Checkpoint:
             "version": VERSION,
             "vrmf": __version__,
             "fingerprint": self.fingerprint,
-            "start": writer.encode("start", {f.name: getattr(start, f.name) for f in _START_FIELDS}),
+            "stage": writer.encode("stage", fields_of(current.stage)),
             "state": writer.encode("state", current.state),
             "epoch": current.epoch,
             "seconds": current.seconds,
@@ -197,7 +187,9 @@ def _history_in(reader: Reader, manifest: Any) -> History:
     return history
 
 
-_START_FIELDS = dataclasses.fields(Start)
+def fields_of(value: Any) -> dict[str, Any]:
+    """Return the fields of a dataclass by name, each as it is."""
+    return {each.name: getattr(value, each.name) for each in dataclasses.fields(value)}
 
 
 @dataclass
@@ -205,7 +197,6 @@ class _Keeper:
     """Saves the newest iterate of a run, if it is not in the file yet."""
 
     checkpoint: Checkpoint
-    start: Start
     is_saved: bool  #: whether what comes first is in the file
     newest: tuple[Iterate, History, Mark] | None = None
     clock: Callable[[], float] = time.monotonic
@@ -223,7 +214,7 @@ class _Keeper:
         if self.is_saved or self.newest is None:
             return
         current, history, mark = self.newest
-        self.checkpoint.write(self.start, current, history.upto(mark))
+        self.checkpoint.write(current, history.upto(mark))
         self.is_saved, self.last = True, self.clock()
 
 

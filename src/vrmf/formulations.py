@@ -222,13 +222,13 @@ def smooth_dictionary_learning(alpha: float, smoothness: float, laplacian: Any) 
     return Formulation(atoms, _with_ridge(NonNegative(), alpha))
 
 
-def robust_pca(alpha: float, outlier_alpha: float, n_samples: int) -> Formulation:
+def robust_pca(alpha: float, outlier_alpha: float, n_samples: float) -> Formulation:
     """(P5) ψ = (alpha/2n)‖D‖², φ = (alpha/2)‖h‖², ϕ = outlier_alpha · ‖r‖₁."""
     return Formulation(Ridge(alpha / n_samples), Ridge(alpha), L1(outlier_alpha), reseeds=False)
 
 
 def max_norm_decomposition(
-    alpha: float, outlier_alpha: float, n_samples: int, ridge: float = 0.0
+    alpha: float, outlier_alpha: float, n_samples: float, ridge: float = 0.0
 ) -> Formulation:
     """(P6) ψ = (alpha/2n) · the largest squared column norm of D, ‖h‖ ≤ 1, ϕ = outlier_alpha · ‖r‖₁."""
     return Formulation(
@@ -244,7 +244,7 @@ def low_rank_representation(alpha: float, outlier_alpha: float, penalty: Abstrac
     return Formulation(penalty, Ridge(alpha), L1(outlier_alpha), reseeds=False)
 
 
-def basis_penalty(basis: Array, dictionary_alpha: float, n_samples: int) -> LowRankQuadratic:
+def basis_penalty(basis: Array, dictionary_alpha: float, n_samples: float) -> LowRankQuadratic:
     """Return ψ of (P7), (1/2n²) tr(D Q Dᵀ) with Q = (I/λ₃ + YᵀY)⁻¹ for a basis Y of rows.
 
     Q is positive definite; its eigenvectors are the right singular vectors of Y.
@@ -256,7 +256,7 @@ def basis_penalty(basis: Array, dictionary_alpha: float, n_samples: int) -> LowR
 
 
 def mapped_penalty(
-    basis: Array, basis_map: Array, residual_map: Array, dictionary_alpha: float, n_samples: int
+    basis: Array, basis_map: Array, residual_map: Array, dictionary_alpha: float, n_samples: float
 ) -> Quadratic:
     """Return ψ of (P7) for explicit maps A and B: Q = A Yᵀ Y Aᵀ + λ₃ BᵀB."""
     mapped = np.asarray(basis, dtype=np.float64) @ np.asarray(basis_map, dtype=np.float64).T

@@ -1,8 +1,9 @@
-"""The loop: it steps a solver, keeps the clock and the record, and decides when to stop.
+"""The loop: it steps a solver, keeps the clock and the record, and asks rules when to stop.
 
 >>> import numpy as np
 >>> from vrmf.formulations import dictionary_learning
 >>> from vrmf.problem import Problem
+>>> from vrmf.rules import MaxEpochs, Stationary
 >>> from vrmf.solvers import Batch
 >>> from vrmf.sources import as_source
 >>> X = np.random.default_rng(0).standard_normal((40, 5))
@@ -15,165 +16,21 @@ True
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from vrmf.clock import Clock, OutOfTime
 from vrmf.compiled import working_seconds
+from vrmf.history import History, Iterate
+from vrmf.path import AbstractPath, SingleStage, Stage
 from vrmf.problem import Measurement, Problem
-from vrmf.solvers.base import AbstractSolver, State, rises
+from vrmf.rules import Diverged, Reason, Rule, time_is_over
+from vrmf.solvers.base import AbstractSolver, State
 from vrmf.sources import single_threaded_blas
 from vrmf.terms.base import Array
-
-
-@dataclass(frozen=True, eq=False)
-class Iterate:
-    """One moment of a run."""
-
-    D: Array  #: the dictionary to report if the run ended now
-    step: int  #: steps done
-    epoch: int  #: epochs done
-    passes: float  #: code problems solved, over the number of rows
-    seconds: float  #: time spent inside steps
-    state: State  #: from which the run can go on
-
-
-def iterate(
-    solver: AbstractSolver,
-    problem: Problem,
-    D: Array,
-    seed: int,
-    resume: Moment | None = None,
-    clock: Clock | None = None,
-) -> Iterator[Iterate]:
-    """Yield the start, or the moment to go on from, and then the iterate after each step.
-
-    It ends when the clock's time is over; a step that is under way then is dropped.
-    """
-    state, seconds = (
-        (solver.init(problem, D, seed), 0.0) if resume is None else (resume.state(), resume.seconds)
-    )
-    timed = problem if clock is None else problem.until(clock)
-    while True:
-        passes = state.solved / problem.n_samples
-        yield Iterate(solver.answer(state), state.step, state.epoch, passes, seconds, state)
-        began = working_seconds()
-        # Numbers that run away are an outcome, which a rule tells; they need no further warnings.
-        with single_threaded_blas(), np.errstate(over="ignore", invalid="ignore"):
-            try:
-                if clock is not None:
-                    clock.check()
-                state = solver.step(timed, state)
-            except OutOfTime:
-                return
-        seconds += working_seconds() - began
-
-
-#: The columns of a history.
-COLUMNS = (
-    "step",
-    "passes",
-    "seconds",
-    "objective",
-    "stationarity",
-    "relative_stationarity",
-    "own_stationarity",
-)
-
-#: Those of them that a measurement fills.
-MEASURED = COLUMNS[3:]
-
-
-@dataclass
-class History:
-    """What was measured, when: one row for each iterate, NaN where nothing is known of it."""
-
-    step: list[int] = field(default_factory=list)
-    passes: list[float] = field(default_factory=list)
-    seconds: list[float] = field(default_factory=list)
-    objective: list[float] = field(default_factory=list)
-    stationarity: list[float] = field(default_factory=list)
-    relative_stationarity: list[float] = field(default_factory=list)
-    own_stationarity: list[float] = field(default_factory=list)  #: at a literal solver's own step
-    last: Measurement | None = None  #: the newest measurement
-    best: Measurement | None = None  #: the one with the lowest objective, the newest of equals
-    doubt: float = (
-        1.0  #: by what factor the relative stationarity was too small where it was confirmed last
-    )
-
-    def add(self, iterate: Iterate, own: Measurement | None = None) -> None:
-        """Add an iterate, and what its step learned of the one before; ``own`` is of its own.
-
-        A step may measure with loose codes, so it does not overwrite what is recorded already.
-        """
-        if iterate.state.measured is not None and self.step and math.isnan(self.objective[-1]):
-            self.note(iterate.state.measured)
-        self.step.append(iterate.step)
-        self.passes.append(iterate.passes)
-        self.seconds.append(iterate.seconds)
-        for name in MEASURED:
-            getattr(self, name).append(math.nan)
-        if own is not None:
-            self.note(own)
-
-    def note(self, measured: Measurement, row: int = -1) -> None:
-        """Write down what is known of an iterate, the newest if nothing else is said."""
-        for name in MEASURED:
-            getattr(self, name)[row] = getattr(measured, name)
-        self.last = measured
-        if self.best is None or measured.objective <= self.best.objective:
-            self.best = measured
-
-    def correct(self, measured: Measurement) -> None:
-        """Write down what exact codes tell of the dictionary that was measured last."""
-        if self.last is not None and self.last.relative_stationarity > 0:
-            self.doubt = max(measured.relative_stationarity / self.last.relative_stationarity, 1.0)
-        if self.best is self.last:
-            self.best = None
-        self.note(measured, -2 if math.isnan(self.objective[-1]) else -1)
-
-    @property
-    def recent_gain(self) -> float:
-        """The share by which the objective fell over the last pass or more; 0 if nothing older is known."""
-        known = (i for i in reversed(range(len(self.step))) if not math.isnan(self.objective[i]))
-        newest = next(known, None)
-        if newest is None:
-            return 0.0
-        older = next((i for i in known if self.passes[i] <= self.passes[newest] - 1), newest)
-        return (self.objective[older] - self.objective[newest]) / (abs(self.objective[newest]) or 1.0)
-
-    def mark(self) -> Mark:
-        """Return by what :meth:`upto` finds the record as it is now, however it grows."""
-        newest = tuple(getattr(self, name)[-1] for name in MEASURED)
-        return Mark(len(self.step), newest, self.last, self.best, self.doubt)
-
-    def upto(self, mark: Mark) -> History:
-        """Return the record as it was at the mark: the next step may have measured its newest row."""
-        columns = {name: getattr(self, name)[: mark.rows] for name in COLUMNS}
-        past = History(**columns, last=mark.last, best=mark.best, doubt=mark.doubt)
-        for name, value in zip(MEASURED, mark.newest, strict=True):
-            getattr(past, name)[-1] = value
-        return past
-
-    def as_columns(self) -> dict[str, list[float]]:
-        """Return the record by column name, ready for a data frame; the last one is of literal runs."""
-        is_literal = not all(map(math.isnan, self.own_stationarity))
-        return {name: list(getattr(self, name)) for name in (COLUMNS if is_literal else COLUMNS[:-1])}
-
-
-@dataclass(frozen=True)
-class Mark:
-    """A place in a history."""
-
-    rows: int  #: how many there were
-    newest: tuple[float, ...]  #: what was measured of the last, by column
-    last: Measurement | None  #: the newest measurement
-    best: Measurement | None  #: the one with the lowest objective
-    doubt: float  #: of the relative stationarity
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,105 +42,47 @@ class Moment:
     history: History  #: whose newest row is of this state
 
 
-@dataclass(frozen=True)
-class Reason:
-    """Why a run ended, in words, and whether that means that it arrived."""
+def iterate(
+    solver: AbstractSolver,
+    problem: Problem,
+    D: Array,
+    seed: int,
+    resume: Moment | None = None,
+    clock: Clock | None = None,
+    stage: Stage | None = None,
+) -> Iterator[Iterate]:
+    """Yield the start, or the moment to go on from, and then the iterate after each step.
 
-    text: str
-    converged: bool
-    is_budget: bool = False
-    answer: Array | None = None  #: the dictionary that was found stationary
-
-    @property
-    def failed(self) -> bool:
-        """Whether the last iterate is of no use."""
-        return not self.converged and not self.is_budget
-
-
-Rule = Callable[[Iterate, History], Reason | None]
-
-#: A fit that gains this many times ``tol`` from one pass to the next is not stationary yet.
-STILL_GAINING = 10.0
-
-
-@dataclass(frozen=True)
-class Stationary:
-    """Stop when the relative stationarity is at most ``tol``, or at the level of rounding.
-
-    A fit that is nearly exact has nothing to gain either. A fit that still gains, more than STILL_GAINING
-    times ``tol`` from one pass to the next, goes on: near a saddle point a single step promises little,
-    while the objective falls and will fall faster.
-
-    A step measures with codes that are as exact as it needs, so ``certify`` measures once more, with
-    exact ones. The dictionary for which it confirms ``tol`` is the answer; else the run goes on.
+    It ends when the clock's time is over; a step that is under way then is dropped. Counts go on from
+    those of the stage, if one is given.
     """
-
-    tol: float
-    certify: Callable[[Array], Measurement]
-
-    def __call__(self, iterate: Iterate, history: History) -> Reason | None:
-        measured, best = history.last, history.best
-        if self.tol <= 0 or measured is None or best is None:
-            return None
-        # What was too small when it was confirmed last will be so again; so passes are not wasted.
-        if not measured.satisfies(self.tol if measured.is_exact else self.tol / min(history.doubt, 100.0)):
-            return None
-        if rises(measured.objective, best.objective, measured.D.dtype):
-            return None
-        if self._still_gains(measured, history):
-            return None
-        if not measured.is_exact:
-            measured = self.certify(measured.D)
-            history.correct(measured)
-            if not measured.satisfies(self.tol):
-                return None
-        promised = measured.relative_stationarity
-        text = f"stationary: a full step promises to lower the objective by {promised:.1e} of it"
-        if promised > self.tol and measured.is_nearly_exact(self.tol):
-            text = "stationary: the fit is nearly exact, there is next to nothing to gain"
-        elif promised <= measured.rounding:
-            text = "stationary to rounding: the objective cannot fall further"
-        return Reason(f"{text} (tol={self.tol:g})", True, answer=measured.D)
-
-    def _still_gains(self, measured: Measurement, history: History) -> bool:
-        if measured.relative_stationarity <= measured.rounding or measured.is_nearly_exact(self.tol):
-            return False
-        return history.recent_gain > STILL_GAINING * self.tol
-
-
-@dataclass(frozen=True)
-class MaxEpochs:
-    """Stop after so many epochs."""
-
-    limit: int
-
-    def __call__(self, iterate: Iterate, history: History) -> Reason | None:
-        if iterate.epoch < self.limit:
-            return None
-        return Reason(f"budget: max_iter={self.limit} epochs are done", False, is_budget=True)
-
-
-def time_is_over(clock: Clock) -> Reason:
-    """Return the reason of a run whose time is over."""
-    return Reason(f"budget: max_time={clock.limit:g} seconds are over", False, is_budget=True)
-
-
-@dataclass(frozen=True)
-class Diverged:
-    """Stop when numbers are no longer finite, or the dictionary is a billion times its first size."""
-
-    start: float  #: largest entry of the first dictionary
-
-    def __call__(self, iterate: Iterate, history: History) -> Reason | None:
-        size = float(np.max(np.abs(iterate.D)))
-        objective = 0.0 if history.last is None else history.last.objective
-        if size <= 1e9 * (self.start or math.inf) and math.isfinite(objective):
-            return None
-        return Reason(
-            "diverged: the dictionary grew without bound and the last sound one is kept; "
-            'use a smaller step_size (SGD: scale), or "auto"',
-            False,
+    stage = Stage(problem.formulation, D, seed) if stage is None else stage
+    state, seconds = (
+        (solver.init(problem, D, seed), stage.seconds)
+        if resume is None
+        else (resume.state(), resume.seconds)
+    )
+    timed = problem if clock is None else problem.until(clock)
+    while True:
+        yield Iterate(
+            D=solver.answer(state),
+            step=stage.steps + state.step,
+            epoch=stage.epochs + state.epoch,
+            passes=stage.passes + state.solved / problem.n_samples,
+            seconds=seconds,
+            state=state,
+            stage=stage,
         )
+        began = working_seconds()
+        # Numbers that run away are an outcome, which a rule tells; they need no further warnings.
+        with single_threaded_blas(), np.errstate(over="ignore", invalid="ignore"):
+            try:
+                if clock is not None:
+                    clock.check()
+                state = solver.step(timed, state)
+            except OutOfTime:
+                return
+        seconds += working_seconds() - began
 
 
 @dataclass(frozen=True, eq=False)
@@ -303,6 +102,7 @@ class Interrupted(KeyboardInterrupt):
         self.outcome = outcome
 
 
+Rules = Callable[[Stage, Problem], Sequence[Rule]]
 Record = Callable[[Iterate], Measurement | None]
 Watch = Callable[[Iterate, History], None]
 
@@ -310,23 +110,55 @@ Watch = Callable[[Iterate, History], None]
 def until_stopped(
     solver: AbstractSolver,
     problem: Problem,
-    D: Array,
-    seed: int,
-    rules: Sequence[Rule],
+    stage: Stage,
+    path: AbstractPath,
+    rules: Rules,
     record: Record = lambda iterate: None,
     resume: Moment | None = None,
     clock: Clock | None = None,
 ) -> Iterator[tuple[Iterate, History, Reason | None]]:
-    """Yield iterates with the history so far, up to the first for which a rule gives a reason to stop.
+    """Yield iterates with the history so far, up to the first for which there is a reason to stop.
 
-    The dictionary of the last one is the one that was found stationary, if that is the reason. If
-    time is over, the last one comes a second time, with that reason. ``record`` may measure an iterate
-    for the history, off the clock. A run that goes on from a moment yields that first, and neither
-    records it again nor starts its history and its time anew.
+    A stage that ends by itself is followed by the next of the path; ``rules`` makes those of the last one.
+    The dictionary of the last iterate is the one that was found stationary, if that is the reason. If time
+    is over, the last one comes a second time, with that reason. ``record`` may measure an iterate for the
+    history, off the clock. A run that goes on from a moment yields that first, and neither records it again
+    nor starts its history and its time anew.
     """
     history = History() if resume is None else resume.history
-    rules, is_known = (Diverged(float(np.max(np.abs(D)))), *rules), resume is not None
-    for current in iterate(solver, problem, D, seed, resume, clock):
+    following: Stage | None = stage
+    while following is not None:
+        stage = following
+        problem = Problem(stage.formulation, problem.source)
+        final = rules(stage, problem)
+        ending: list[Rule] = [Diverged(float(np.max(np.abs(stage.D)))), *path.rules(stage, problem, final)]
+        moments = _one_stage(solver, problem, stage, ending, history, record, resume, clock)
+        for current, reason in moments:
+            if reason is None:
+                yield current, history, None
+        assert reason is not None
+        try:
+            following = _next_stage(path, stage, problem, current, clock) if reason.converged else None
+        except OutOfTime:
+            assert clock is not None
+            reason, following = time_is_over(clock), None
+        resume = None
+    yield current, history, reason
+
+
+def _one_stage(
+    solver: AbstractSolver,
+    problem: Problem,
+    stage: Stage,
+    rules: Sequence[Rule],
+    history: History,
+    record: Record,
+    resume: Moment | None,
+    clock: Clock | None,
+) -> Iterator[tuple[Iterate, Reason | None]]:
+    """Yield the iterates of a stage, the last with the reason for which it ended."""
+    its_solver, is_known = solver.going_on() if stage.index else solver, resume is not None
+    for current in iterate(its_solver, problem, stage.D, stage.seed, resume, clock, stage):
         if not is_known:
             with nullcontext() if clock is None else clock.stopped():
                 history.add(current, record(current))
@@ -334,11 +166,24 @@ def until_stopped(
         reason = _first_reason(rules, current, history)
         if reason is not None and reason.answer is not None:
             current = replace(current, D=reason.answer)
-        yield current, history, reason
+        yield current, reason
         if reason is not None:
             return
     assert clock is not None, "only a clock ends a run without a reason"
-    yield current, history, time_is_over(clock)
+    yield current, time_is_over(clock)
+
+
+def _next_stage(
+    path: AbstractPath, stage: Stage, problem: Problem, last: Iterate, clock: Clock | None
+) -> Stage | None:
+    """Return the stage that follows, with all that was done before it, or None."""
+    done, began = stage.after(last.step, last.epoch, last.passes, last.seconds), working_seconds()
+    timed = problem if clock is None else problem.until(clock)
+    with single_threaded_blas():
+        following = path.after(done, timed, last.D)
+    if following is None:
+        return None
+    return replace(following, seconds=following.seconds + working_seconds() - began)
 
 
 def _first_reason(rules: Sequence[Rule], current: Iterate, history: History) -> Reason | None:
@@ -357,20 +202,33 @@ def run(
     seed: int,
     *,
     rules: Sequence[Rule],
+    clock: Clock | None = None,
+) -> Outcome:
+    """Step the solver on one problem until a rule gives a reason to stop."""
+    stage = Stage(problem.formulation, D, seed)
+    return follow(solver, problem, stage, SingleStage(), lambda *_: rules, clock=clock)
+
+
+def follow(
+    solver: AbstractSolver,
+    problem: Problem,
+    stage: Stage,
+    path: AbstractPath,
+    rules: Rules,
+    *,
     record: Record = lambda iterate: None,
     watch: Watch = lambda iterate, history: None,
     resume: Moment | None = None,
     clock: Clock | None = None,
 ) -> Outcome:
-    """Step the solver until a rule gives a reason to stop; ``watch`` sees each iterate that is sound.
+    """Follow a path until it ends or there is a reason to stop; ``watch`` sees each iterate that is sound.
 
     An interrupt from the keyboard is raised as :class:`Interrupted` once there is a sound iterate.
     """
     sound, history = None, History()
     try:
-        for current, history, reason in until_stopped(
-            solver, problem, D, seed, rules, record, resume, clock
-        ):
+        moments = until_stopped(solver, problem, stage, path, rules, record, resume, clock)
+        for current, history, reason in moments:
             if current is not sound and (sound is None or reason is None or not reason.failed):
                 sound = current
                 watch(current, history)

@@ -1,4 +1,4 @@
-"""Pictures of dictionaries, decompositions and runs. Every function returns a matplotlib figure.
+"""Pictures of dictionaries, videos and runs. Every function returns a matplotlib figure.
 
 >>> import numpy as np
 >>> figure = atoms_figure(np.random.default_rng(0).random((4, 9)), image_shape=(3, 3))
@@ -33,29 +33,29 @@ def atoms_figure(components: Array, image_shape: tuple[int, int], title: str = "
     return figure
 
 
-def decomposition_figure(
-    parts: Mapping[str, Array],
-    image_shape: tuple[int, int],
-    signed: Sequence[str] = (),
-    count: int = 10,
-    title: str = "",
+def video_figure(
+    videos: Mapping[str, Array], frames: Sequence[int], image_shape: tuple[int, int], title: str = ""
 ) -> Figure:
-    """Draw the first rows of several matrices below each other: data, low-rank part, outliers.
+    """Draw the same frames of several videos: one column for each video, one row for each frame.
 
-    Parts whose names are in ``signed`` are drawn in red and blue, each on a scale of its own, the others
-    in shades of grey, on one scale for all of them.
+    Grey levels go from 0, black, to 1, white.
+
+    >>> videos = {"frame": np.zeros((5, 6)), "what moved": np.eye(5, 6)}
+    >>> len(video_figure(videos, frames=[0, 2, 4], image_shape=(2, 3)).axes)
+    6
     """
-    count = min(count, *(len(part) for part in parts.values()))
-    grey = max((_reach(part[:count]) for name, part in parts.items() if name not in signed), default=1.0)
-    figure = Figure(figsize=(1.05 * count + 1.4, 1.1 * len(parts) + 0.5), layout="constrained")
-    figure.suptitle(title)
-    grid = figure.subplots(len(parts), count, squeeze=False)
-    for line, (name, part) in zip(grid, parts.items(), strict=True):
-        reach = _reach(part[:count]) if name in signed else grey
-        for axes, row in zip(line, part, strict=False):
-            low, cmap = (-reach, "RdBu_r") if name in signed else (0.0, "gray_r")
-            _image(axes, row, image_shape, cmap=cmap, vmin=low, vmax=reach)
-        line[0].set_ylabel(name, rotation=0, ha="right", va="center")
+    height = 2.4 * image_shape[0] / image_shape[1]
+    figure = Figure(
+        figsize=(2.4 * len(videos), (height + 0.04) * len(frames) + 0.25 + 0.3 * bool(title)),
+        layout="constrained",
+    )
+    if title:
+        figure.suptitle(title)
+    grid = figure.subplots(len(frames), len(videos), squeeze=False)
+    for column, (name, video) in zip(grid.T, videos.items(), strict=True):
+        column[0].set_title(name, fontsize="medium")
+        for axes, frame in zip(column, frames, strict=True):
+            _image(axes, video[frame], image_shape, cmap="gray", vmin=0, vmax=1)
     return figure
 
 
@@ -80,11 +80,6 @@ def convergence_figure(runs: Mapping[str, Mapping[str, History]], title: str = "
             axes.grid(alpha=0.3)
         line[0].legend()
     return figure
-
-
-def _reach(part: Array) -> float:
-    """Return the largest size of entries, but for a few."""
-    return float(np.quantile(np.abs(part), 0.995)) or 1.0
 
 
 def _image(axes: Any, row: Array, shape: tuple[int, int], **style: Any) -> None:

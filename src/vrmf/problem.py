@@ -27,8 +27,8 @@ from vrmf.sources import AbstractSource
 from vrmf.sources.layout import Rows
 from vrmf.stats import Stats, WorstRows
 from vrmf.surrogate import THOROUGH, promised_decrease
-from vrmf.terms import Simplex
-from vrmf.terms.base import AbstractSet, Array, row_norms
+from vrmf.terms import Ridge, Simplex
+from vrmf.terms.base import AbstractSet, AbstractTerm, Array, row_norms
 from vrmf.terms.sums import parts_of
 
 #: A fit with an objective below this share of what it explains, an error of 10⁻³, is nearly exact.
@@ -61,6 +61,7 @@ class Measurement:
     fitted: float  #: the mean of ½‖hD‖²
     is_exact: bool = False  #: whether the codes were exact
     own_stationarity: float = math.nan  #: ‖Γ(D)‖² at the solver's own step, where that is wanted
+    worst_feature: float = math.nan  #: the largest ‖column of Γ(D)‖ over that of ∇ψ(D), for a ridge ψ
 
     def satisfies(self, tol: float) -> bool:
         """Whether there is at most the share ``tol`` to gain, or nothing but rounding."""
@@ -207,6 +208,7 @@ class Problem:
             rounding=rounding / scale + 64 * float(np.finfo(np.float64).eps),
             reconstruction_error=stats.reconstruction_error,
             fitted=0.5 * fitted,
+            worst_feature=_worst_feature(self.formulation.dictionary, D, mapping),
         )
 
     def certify(self, D: Array) -> Measurement:
@@ -266,6 +268,20 @@ class _BlockChange(_AtTwo):
         slope = formulation.slope(X, self.atoms.D, new_codes)
         slope -= formulation.slope(X, self.before.D, old_codes)
         return SlopeChange(slope, None, None, len(X), new_codes.used), H
+
+
+def _worst_feature(penalty: AbstractTerm, D: Array, mapping: Array) -> float:
+    """Return the largest norm of a column of Γ, over that of the column of ∇ψ, where ψ is a ridge.
+
+    A column of ∇ψ counts as a tenth of the root mean square of all at least: some features may be zero.
+    """
+    if not isinstance(penalty, Ridge):
+        return math.nan
+    forces, pulls = row_norms(mapping.T), penalty.weight * row_norms(D.T)
+    least = 0.1 * float(np.sqrt(np.mean(np.square(pulls, dtype=np.float64))))
+    if least == 0:
+        return math.inf if np.any(forces) else 0.0
+    return float(np.max(forces / np.maximum(pulls, least)))
 
 
 def _sum_of_known(first: Array | None, second: Array | None) -> Array | None:

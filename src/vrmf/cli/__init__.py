@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 import numpy as np
@@ -10,6 +11,9 @@ import numpy as np
 from vrmf._version import __version__
 from vrmf.cli.fitting import fit
 from vrmf.cli.transforming import transform
+
+if TYPE_CHECKING:
+    from vrmf.demo import VideoFit
 
 
 @click.group(context_settings={"show_default": True})
@@ -30,18 +34,24 @@ main.add_command(transform)
     default=Path("demo-output"),
     help="Folder for the pictures.",
 )
-@click.option("--corrupted", type=click.FloatRange(0, 0.5), default=0.1, help="Share of pixels to corrupt.")
-@click.option("--passes", type=click.IntRange(min=2), default=12, help="Passes of each fit.")
-@click.option("-k", "--components", type=click.IntRange(min=1), default=16, help="Number of atoms.")
+@click.option("--frames", type=click.IntRange(min=20), default=100, help="Frames of the video.")
+@click.option("--passes", type=click.IntRange(min=2), default=24, help="Passes of each fit of digits.")
+@click.option("-k", "--components", type=click.IntRange(min=1), default=16, help="Atoms for digits.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, help="Random seed.")
-def demo(output: Path, corrupted: float, passes: int, components: int, seed: int) -> None:
-    """Fit corrupted digits with three solvers; print a table and draw pictures."""
+def demo(output: Path, frames: int, passes: int, components: int, seed: int) -> None:
+    """Split a video into background and moving objects; compare three solvers on digits.
+
+    The video is generated: a photograph in changing light, noise, and objects that move. Tables are printed
+    and pictures drawn.
+    """
     from vrmf import demo as demonstration
 
-    X, clean = demonstration.corrupted_digits(corrupted, seed)
-    click.echo(f"{len(X)} digits of 8 × 8 pixels, {corrupted:.0%} of them corrupted; k = {components}")
-    click.echo("Compiling what is not compiled yet, off the clock.\n")
-    demonstration.compile_kernels(X, components)
+    click.echo("Compiling what is not compiled yet, off the clock.")
+    demonstration.compile_kernels(components)
+    video = demonstration.video_fit(frames, seed)
+    _tell_video(video)
+    X = demonstration.digits()
+    click.echo(f"\nThree solvers on {len(X)} digits of 8 × 8 pixels, {components} atoms")
     click.echo(f"{'model':<21}{'solver':<8}{'objective':>10}{'‖Γ‖²':>11}{'passes':>9}{'seconds':>9}")
     done = []
     for fitted in demonstration.fits(X, passes, components, seed):
@@ -51,11 +61,32 @@ def demo(output: Path, corrupted: float, passes: int, components: int, seed: int
             f"{model.n_passes_:>9.1f}{seconds:>9.2f}"
         )
         done.append(fitted)
-    low_rank = done[0].model.decompose(X)[0]
-    before, after = (float(np.linalg.norm(Z - clean) / np.linalg.norm(clean)) for Z in (X, low_rank))
-    click.echo(f"\nDistance to the clean digits: {before:.0%} before, {after:.0%} after robust PCA.")
-    paths = demonstration.write_pictures(done, X, clean, output)
-    click.echo(f"Pictures in {output.resolve()}: {', '.join(path.name for path in paths)}")
+    paths = demonstration.write_pictures(video, done, output)
+    click.echo(f"\nPictures in {output.resolve()}: {', '.join(path.name for path in paths)}")
+
+
+def _tell_video(video: VideoFit) -> None:
+    """Print what robust PCA found in a video."""
+    model, scene = video.model, video.scene
+    height, width = scene.image_shape
+    seconds = model.history_["seconds"][-1]
+    click.echo(
+        f"\nRobust PCA of a video, {len(scene.frames)} frames of {height} × {width} pixels: {seconds:.1f} s"
+    )
+    click.echo(f"{'':<28}{'found':>8}{'true':>8}")
+    click.echo(
+        f"{'rank of the background':<28}{model.rank_:>8}{np.linalg.matrix_rank(scene.background):>8}"
+    )
+    click.echo(f"{'noise':<28}{model.noise_:>8.4f}{scene.noise:>8.4f}")
+    click.echo(f"{'pixels of moving objects':<28}{video.mask.mean():>8.2%}{scene.mask.mean():>8.2%}")
+    click.echo(f"F-measure of the mask {video.f_measure:.3f}")
+    click.echo(
+        f"false alarms {video.false_alarms:.2%} of the background, missed {video.missed:.2%} of the objects"
+    )
+    errors = [video.error(background) for background in (video.background, video.plain)]
+    click.echo(
+        f"error of the background {errors[0]:.1%} by robust PCA, {errors[1]:.1%} by PCA of the same rank"
+    )
 
 
 @main.command()

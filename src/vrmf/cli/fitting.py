@@ -54,8 +54,7 @@ WORDS = {"True": True, "False": False, "None": None}
     "--components",
     "n_components",
     type=click.IntRange(min=1),
-    required=True,
-    help="Number of atoms.",
+    help="Number of atoms; for robust-pca an upper bound of the rank, which may be left out.",
 )
 @output_option("model.vrmf", "File for the model.")
 @force_option
@@ -107,6 +106,8 @@ def fit(
     An existing file is replaced with --force only, and DATA never. After Ctrl-C the file holds the best
     model so far, and the exit code is 130.
     """
+    if options["n_components"] is None and model != "robust-pca":
+        raise click.UsageError("Missing option '-k' / '--components'. Only robust-pca finds it by itself.")
     with told_plainly():
         others = {"the data": file_of(data), "the checkpoint": options["checkpoint"]}
         check_output("--output", output, others, overwrite=force)

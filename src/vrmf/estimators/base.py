@@ -12,43 +12,34 @@ import os
 from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, clone
 from sklearn.utils import check_random_state
 
-from vrmf.checkpoint import Start
 from vrmf.checks import check_flags, real_number, whole_number
 from vrmf.clock import Clock, watched_by
 from vrmf.estimators.data import centred, is_stream, rows_for
 from vrmf.estimators.inference import Inference
-from vrmf.estimators.outcome import Certifier, Report
+from vrmf.estimators.outcome import Report
 from vrmf.estimators.parameters import NestedParameters
 from vrmf.estimators.reporting import recorder, warn_of_outcome, warn_of_size
-from vrmf.estimators.resuming import InterruptedFit, run_fit
+from vrmf.estimators.resuming import InterruptedFit, Judge, run_fit
 from vrmf.estimators.streaming import SEEN, Streaming, Weights
 from vrmf.formulations import Formulation
+from vrmf.history import Iterate
 from vrmf.initial import given_dictionary, initial_dictionary
-from vrmf.loop import (
-    Iterate,
-    MaxEpochs,
-    Outcome,
-    Rule,
-    Stationary,
-    until_stopped,
-)
+from vrmf.loop import Outcome, until_stopped
+from vrmf.path import AbstractPath, SingleStage, Stage
 from vrmf.problem import Problem, atoms_from_rows
 from vrmf.seen import DataSeen
-from vrmf.solvers import SOLVERS, VR, AbstractSolver
+from vrmf.solvers import SOLVERS, AbstractSolver
 from vrmf.solvers.smm import SMMState
 from vrmf.sources import AbstractSource, thread_count
 from vrmf.sources.lazy import lazy_part
 from vrmf.terms.base import AbstractTerm, Array
 from vrmf.weights import DataSummary
-
-#: Where the codes of the dictionary that is reported are kept; others are numbered by their step.
-LAST_CODES = -1
 
 _ATTRIBUTES = "\nAttributes\n----------\n"
 
@@ -175,18 +166,18 @@ class AbstractFactorizer(
         """Return the values of all weights for these data, checked."""
 
     @abstractmethod
-    def _formulation(self, n_samples: int, weights: Weights) -> Formulation:
+    def _formulation(self, n_samples: float, weights: Weights) -> Formulation:
         """Return the formulation for these weights and n rows."""
 
     @abstractmethod
     def _start_rows(self, formulation: Formulation, rows: Array, n_samples: int, weights: Weights) -> Array:
         """Return rows of the data as atoms of a sensible size."""
 
-    def _weights_for(self, n_samples: int, weights: Weights) -> Weights:
+    def _weights_for(self, n_samples: float, weights: Weights) -> Weights:
         """Return the weights as they enter the formulation of n rows; not all depend on n."""
         return weights
 
-    def _set_weights(self, n_samples: int, weights: Weights) -> None:
+    def _set_weights(self, n_samples: float, weights: Weights) -> None:
         """Set what the weights among the parameters have become, numbers or terms, as attributes."""
         names = self._get_param_names()
         for name, value in self._weights_for(n_samples, weights).items():
@@ -228,10 +219,10 @@ class AbstractFactorizer(
         with closing(source):
             clock, last = self._clock(), None
             with watched_by(clock):
-                problem, D, seed, _ = self._start(source)
-            record = recorder(problem, self.record_every)
-            rules = self._rules(Certifier(problem, clock=clock))
-            moments = until_stopped(solver, problem, D, seed, rules, record, clock=clock)
+                stage = self._start(source)
+            record = recorder(source, self.record_every)
+            problem, rules = Problem(stage.formulation, source), self._judge(clock).rules
+            moments = until_stopped(solver, problem, stage, self._path(source), rules, record, clock=clock)
             for current, _, _ in moments:
                 if current is not last:
                     yield current
@@ -243,19 +234,19 @@ class AbstractFactorizer(
         source, solver = self._source(X, reset=True), self._fit_solver()
         warn_of_size(self.n_components, source.n_samples, source.n_features)
         with closing(source):
-            codes = source.room_for_codes(self.n_components, LAST_CODES) if keep_codes else None
             try:
-                start, outcome, report = run_fit(self, source, solver, clock, codes)
+                outcome, report, codes = run_fit(self, source, solver, clock, keep_codes)
             except InterruptedFit as stop:
                 self._keep(source, solver, *stop.found)
                 raise
-        self._keep(source, solver, start, outcome, report)
-        warn_of_outcome(type(self).__name__, solver, outcome.reason, report, self.tol)
-        return codes if report.stats is not None or codes is None else self.transform(X)
+            self._keep(source, solver, outcome, report)
+        name, reason = type(self).__name__, outcome.reason
+        warn_of_outcome(name, solver, reason, report, self.tol, self._why_nothing)
+        return codes if codes is not None or not keep_codes else self.transform(X)
 
-    def _start(self, source: AbstractSource, whole: bool = True) -> tuple[Problem, Array, int, Weights]:
-        """Return the problem, the initial dictionary, the seed and the weights."""
-        seed, k = self._seed(), self.n_components
+    def _start(self, source: AbstractSource, whole: bool = True) -> Stage:
+        """Return the first stage of a fit, or of a stream."""
+        seed, k = self._seed(), self._first_components(source)
         summary = DataSummary.of(source)
         weights = self._weights(source, summary, seed)
         formulation = self._formulation(source.n_samples, weights)
@@ -273,7 +264,11 @@ class AbstractFactorizer(
                 seed,
             )
         seen = DataSeen.of(summary, self._remembered_rows(source.n_features))
-        return Problem(formulation, source), D, seed, weights | {SEEN: seen}
+        return Stage(formulation, D, seed, weights | {SEEN: seen})
+
+    def _first_components(self, source: AbstractSource) -> int:
+        """Return the number of atoms with which a fit begins."""
+        return self.n_components
 
     def _seed(self) -> int:
         try:
@@ -285,16 +280,16 @@ class AbstractFactorizer(
             ) from error
 
     def _keep(
-        self, source: AbstractSource, solver: AbstractSolver, start: Start, outcome: Outcome, report: Report
+        self, source: AbstractSource, solver: AbstractSolver, outcome: Outcome, report: Report
     ) -> None:
         """Set the fitted attributes."""
-        last, measured = outcome.iterate, report.measured
+        last, measured, stage = outcome.iterate, report.measured, outcome.iterate.stage
         if source.mean is not None:
             self.mean_ = source.mean
         elif hasattr(self, "mean_"):
             del self.mean_
         self.components_ = report.D
-        self.formulation_ = start.formulation
+        self.formulation_ = stage.formulation
         self.solver_ = solver
         self.objective_ = math.nan if measured is None else measured.objective
         self.stationarity_ = math.nan if measured is None else measured.stationarity
@@ -306,9 +301,9 @@ class AbstractFactorizer(
         self.n_samples_seen_ = source.n_samples
         self.stop_reason_ = outcome.reason.text
         self.history_ = outcome.history.as_columns()
-        self._stream_weights = start.weights
-        self._set_weights(source.n_samples, start.weights)
-        self._stream = _stream_after(report, start.seed, last.step)
+        self._stream_weights = stage.weights
+        self._set_weights(source.n_samples, stage.weights)
+        self._stream = _stream_after(report, stage.seed, last.step)
 
     # Checks and small parts --------------------------------------------------------------------
 
@@ -316,7 +311,7 @@ class AbstractFactorizer(
         """Raise before any work if a common parameter will not do."""
         check_flags(self)
         thread_count(self.n_jobs)
-        whole_number("n_components", self.n_components, low=1)
+        self._check_components()
         whole_number("max_iter", self.max_iter, low=1)
         whole_number("verbose", self.verbose + 0 if isinstance(self.verbose, bool) else self.verbose, low=0)
         real_number("tol", self.tol, low=0)
@@ -333,12 +328,17 @@ class AbstractFactorizer(
                 "Use center=False."
             )
 
+    @property
+    def _why_nothing(self) -> str:
+        """What to say of a fit whose codes are all zero."""
+        return "Use smaller weights on codes."
+
+    def _check_components(self) -> None:
+        whole_number("n_components", self.n_components, low=1)
+
     def _fit_solver(self) -> AbstractSolver:
         """Return the solver of a fit; one that goes on with a fitted dictionary needs no opening."""
-        solver = self._solver()
-        if self._goes_on and isinstance(solver, VR):
-            return replace(solver, opening=False)
-        return solver
+        return self._solver().going_on() if self._goes_on else self._solver()
 
     @property
     def _goes_on(self) -> bool:
@@ -360,8 +360,12 @@ class AbstractFactorizer(
         )
         return centred(source) if self.center else source
 
-    def _rules(self, certify: Certifier) -> list[Rule]:
-        return [Stationary(float(self.tol), certify), MaxEpochs(int(self.max_iter))]
+    def _path(self, source: AbstractSource) -> AbstractPath:
+        """Return the sequence of problems that a fit solves."""
+        return SingleStage()
+
+    def _judge(self, clock: Clock | None, keep_codes: bool = False) -> Judge:
+        return Judge(float(self.tol), int(self.max_iter), clock, keep_codes)
 
     def _clock(self) -> Clock | None:
         return None if self.max_time is None else Clock(float(self.max_time))

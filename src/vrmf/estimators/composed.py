@@ -57,5 +57,5 @@ class MatrixFactorization(AtomsOfFixedSize):
             "outliers": Absent() if self.outliers is None else self.outliers,
         }
 
-    def _formulation(self, n_samples: int, weights: Weights) -> Formulation:
+    def _formulation(self, n_samples: float, weights: Weights) -> Formulation:
         return Formulation(**weights)

@@ -48,6 +48,11 @@ class _OfRows:
         L = self.reconstructions(H)
         return np.hstack([L, np.zeros_like(X) if R is None else R]), quality
 
+    def distances(self, X: Array) -> tuple[Array, CodeQuality]:
+        """Return how far entries are from the low-rank part."""
+        H, quality = self.codes(X)
+        return np.abs(X - H @ self.atoms.D.astype(H.dtype, copy=False)), quality
+
     def scores(self, X: Array) -> tuple[Array, CodeQuality]:
         H, quality = self.codes(X)
         return -self.formulation.losses(X, self.atoms.D, H)[:, None], quality

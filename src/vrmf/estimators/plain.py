@@ -59,7 +59,7 @@ class DictionaryLearning(AtomsOfFixedSize):
             "ridge": real_number("ridge", self.ridge, low=0),
         }
 
-    def _formulation(self, n_samples: int, weights: Weights) -> Formulation:
+    def _formulation(self, n_samples: float, weights: Weights) -> Formulation:
         return formulations.dictionary_learning(**weights)
 
 
@@ -152,7 +152,7 @@ class GroupDictionaryLearning(AtomsOfFixedSize):
             )
         return groups
 
-    def _formulation(self, n_samples: int, weights: Weights) -> Formulation:
+    def _formulation(self, n_samples: float, weights: Weights) -> Formulation:
         parts = {name: value for name, value in weights.items() if name != "alpha"}  # is in the weights
         return formulations.group_dictionary_learning(**parts)
 
@@ -192,7 +192,7 @@ class NMF(AtomsOfFixedSize):
     def _weights(self, source: AbstractSource, summary: DataSummary, seed: int) -> Weights:
         return {"alpha": harmless_ridge("alpha", self.alpha, summary.n_features)}
 
-    def _formulation(self, n_samples: int, weights: Weights) -> Formulation:
+    def _formulation(self, n_samples: float, weights: Weights) -> Formulation:
         return formulations.nonnegative(**weights)
 
 
@@ -264,5 +264,5 @@ class SmoothDictionaryLearning(AtomsOfFixedSize):
             )
         return given
 
-    def _formulation(self, n_samples: int, weights: Weights) -> Formulation:
+    def _formulation(self, n_samples: float, weights: Weights) -> Formulation:
         return formulations.smooth_dictionary_learning(**weights)

@@ -11,16 +11,18 @@ from sklearn.exceptions import ConvergenceWarning
 from vrmf.coding import EXACT
 from vrmf.estimators.outcome import Report
 from vrmf.estimators.quality import CodeQuality
-from vrmf.loop import History, Iterate, Reason
+from vrmf.history import History, Iterate
 from vrmf.problem import Measurement, Problem
+from vrmf.rules import Reason
 from vrmf.solvers import AbstractSolver, AbstractStreamSolver
+from vrmf.sources import AbstractSource
 
 #: Atoms for each feature beyond which a user is warned.
 MOST_ATOMS = 10
 
 
 def recorder(
-    problem: Problem, every: int | None, epoch: int | None = None
+    source: AbstractSource, every: int | None, epoch: int | None = None
 ) -> Callable[[Iterate], Measurement | None]:
     """Return a function that measures an iterate after every so many epochs, None for never.
 
@@ -35,7 +37,7 @@ def recorder(
         seen = current.epoch
         if seen % every:
             return None
-        return problem.certify(current.D)
+        return Problem(current.stage.formulation, source).certify(current.D)
 
     return record
 
@@ -62,8 +64,10 @@ def watcher(name: str, every: int, epoch: int | None = None) -> Callable[[Iterat
     return watch
 
 
-def warn_of_size(n_components: int, n_samples: int, n_features: int) -> None:
+def warn_of_size(n_components: int | None, n_samples: int, n_features: int) -> None:
     """Warn of more atoms than the data can tell apart, or than codes can be found for in good time."""
+    if n_components is None:
+        return
     if n_components > n_samples:
         warnings.warn(
             f"n_components={n_components} for {n_samples} rows: copies of the rows fit them, so that atoms "
@@ -81,12 +85,14 @@ def warn_of_size(n_components: int, n_samples: int, n_features: int) -> None:
         )
 
 
-def warn_of_outcome(name: str, solver: AbstractSolver, reason: Reason, report: Report, tol: float) -> None:
+def warn_of_outcome(
+    name: str, solver: AbstractSolver, reason: Reason, report: Report, tol: float, why_nothing: str
+) -> None:
     """Warn of a model that explains nothing, of codes that stopped short, and of a spent budget."""
     stats = report.stats
     if stats is not None and not np.any(stats.used):
         warnings.warn(
-            f"All codes of {name} are zero: the model explains nothing. Use smaller weights on codes.",
+            f"All codes of {name} are zero: the model explains nothing. {why_nothing}",
             UserWarning,
             stacklevel=4,
         )

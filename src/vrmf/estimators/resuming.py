@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,19 +10,25 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vrmf.atomic import check_place, remove_leftovers
-from vrmf.checkpoint import Checkpoint, Saved, Start
+from vrmf.checkpoint import Checkpoint, Saved
 from vrmf.clock import Clock, watched_by
 from vrmf.declared import types_in
 from vrmf.estimators.outcome import Certifier, Report
 from vrmf.estimators.reporting import recorder, watcher
 from vrmf.fingerprint import data_fingerprint, described
-from vrmf.loop import History, Interrupted, Iterate, Outcome, Watch, run
+from vrmf.history import History, Iterate
+from vrmf.loop import Interrupted, Outcome, Watch, follow
+from vrmf.path import Stage
 from vrmf.problem import Problem
+from vrmf.rules import MaxEpochs, Rule, Stationary
 from vrmf.solvers import AbstractSolver
 from vrmf.sources import AbstractSource
 
 if TYPE_CHECKING:
     from vrmf.estimators.base import AbstractFactorizer
+
+#: Where the codes of the dictionary that is reported are kept; others are numbered by their step.
+LAST_CODES = -1
 
 #: Parameters that do not change the iterates, so that a fit may go on with others.
 FREE = (
@@ -39,9 +46,33 @@ FREE = (
 class InterruptedFit(KeyboardInterrupt):
     """An interrupt from the keyboard, with what the fit has found so far."""
 
-    def __init__(self, start: Start, outcome: Outcome, report: Report) -> None:
+    def __init__(self, outcome: Outcome, report: Report) -> None:
         super().__init__()
-        self.found = (start, outcome, report)
+        self.found = (outcome, report)
+
+
+class Judge:
+    """Gives the rules by which a fit ends, and reports the dictionary that it ends with.
+
+    Parameters
+    ----------
+    tol : float
+    max_iter : int
+    clock : Clock or None
+    keep_codes : bool
+        Whether there is room for the codes of the last dictionary that was judged.
+    """
+
+    certifier: Certifier  #: of the present stage
+
+    def __init__(self, tol: float, max_iter: int, clock: Clock | None, keep_codes: bool = False) -> None:
+        self.tol, self.max_iter, self.clock, self.keep_codes = tol, max_iter, clock, keep_codes
+
+    def rules(self, stage: Stage, problem: Problem) -> Sequence[Rule]:
+        """Return the rules for a problem, whose dictionaries are judged by passes with exact codes."""
+        codes = problem.source.room_for_codes(len(stage.D), LAST_CODES) if self.keep_codes else None
+        self.certifier = Certifier(problem, codes, self.clock)
+        return [Stationary(self.tol, self.certifier), MaxEpochs(self.max_iter)]
 
 
 def run_fit(
@@ -49,59 +80,56 @@ def run_fit(
     source: AbstractSource,
     solver: AbstractSolver,
     clock: Clock | None,
-    codes: Any = None,
-) -> tuple[Start, Outcome, Report]:
+    keep_codes: bool = False,
+) -> tuple[Outcome, Report, Any]:
     """Run a fit until a rule ends it, and keep its checkpoint if it has one.
 
-    The codes of the dictionary that is reported are written into ``codes``, if there was time for them. An
-    interrupt from the keyboard is raised as :class:`InterruptedFit`.
+    The third result are the codes of the dictionary that is reported, if they are wanted and there was time
+    for them. An interrupt from the keyboard is raised as :class:`InterruptedFit`.
     """
     checkpoint = None if model.checkpoint is None else checkpoint_of(model, source, solver)
     saved = None if checkpoint is None else checkpoint.read(solver, source)
     if saved is None:
         with watched_by(clock):
-            problem, D, seed, weights = model._start(source)
-        start = Start(problem.formulation, D, seed, weights)
+            stage = model._start(source)
     else:
         # A generator that is shared with other models must be left as an uninterrupted fit leaves it.
         model._seed()
-        start = saved.start
-        problem = Problem(start.formulation, source)
+        stage = saved.stage
     if saved is not None and clock is not None:
         clock.go_on_from(saved.moment.seconds)
-    certifier = Certifier(problem, codes, clock)
+    judge = model._judge(clock, keep_codes)
     epoch = None if saved is None else saved.epoch
     report = watcher(type(model).__name__, int(model.verbose), epoch)
-    with _keeping(checkpoint, start, saved) as keep:
+    with _keeping(checkpoint, saved) as keep:
 
         def watch(current: Iterate, history: History) -> None:
             report(current, history)
             keep(current, history)
 
         try:
-            outcome = run(
+            outcome = follow(
                 solver,
-                problem,
-                start.D,
-                start.seed,
-                rules=model._rules(certifier),
-                record=recorder(problem, model.record_every, epoch),
+                Problem(stage.formulation, source),
+                stage,
+                model._path(source),
+                judge.rules,
+                record=recorder(source, model.record_every, epoch),
                 watch=watch,
                 resume=None if saved is None else saved.moment,
                 clock=clock,
             )
         except Interrupted as stop:
-            report_so_far = certifier.report_as_measured(stop.outcome)
-            raise InterruptedFit(start, stop.outcome, report_so_far) from stop
-    return start, outcome, certifier.report(solver, outcome)
+            report_so_far = judge.certifier.report_as_measured(stop.outcome)
+            raise InterruptedFit(stop.outcome, report_so_far) from stop
+    found = judge.certifier.report(solver, outcome)
+    return outcome, found, None if found.stats is None else judge.certifier.codes
 
 
-def _keeping(
-    checkpoint: Checkpoint | None, start: Start, saved: Saved | None
-) -> AbstractContextManager[Watch]:
+def _keeping(checkpoint: Checkpoint | None, saved: Saved | None) -> AbstractContextManager[Watch]:
     if checkpoint is None:
         return nullcontext(lambda current, history: None)
-    return checkpoint.keeping(start, saved)
+    return checkpoint.keeping(saved)
 
 
 def checkpoint_of(model: AbstractFactorizer, source: AbstractSource, solver: AbstractSolver) -> Checkpoint:

@@ -3,29 +3,33 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
 
 from vrmf import formulations
 from vrmf.checks import real_number
-from vrmf.estimators.base import AbstractFactorizer, AtomsOfFixedSize, Weights
+from vrmf.estimators.base import Weights
+from vrmf.estimators.recovering import RankFinding, Recovering
 from vrmf.formulations import Formulation
+from vrmf.problem import atoms_from_rows
+from vrmf.recovery import PROGRESS
 from vrmf.seen import kept_rows
 from vrmf.sources import AbstractSource
 from vrmf.terms.base import Array, row_norms
 from vrmf.weights import DataSummary, chosen_weight
 
-#: A residual counts as an outlier from this share of the data's spread on.
-OUTLIER_SHARE = 0.3
+
+def _is_auto(value: Any) -> bool:
+    return isinstance(value, str) and value == "auto"
 
 
-def _outlier_weight(value: Any, summary: DataSummary) -> float:
-    """Return λ of the outliers: "auto" is a fraction of the median distance from the median."""
-    return chosen_weight(
-        "outlier_alpha", value, auto=OUTLIER_SHARE * summary.spread, paper=summary.n_features**-0.5
-    )
+def _balanced_rows(rows: Array, n_samples: int) -> Array:
+    """Return rows as atoms of (P5), n^¼ times as long as the root of their size: ‖D‖ is to be ‖H‖."""
+    size = row_norms(rows)
+    return rows * (n_samples**0.25 / np.sqrt(np.where(size > 0, size, 1)))[:, None]
 
 
 def _matrix(name: str, value: Any) -> Array:
@@ -40,68 +44,102 @@ def _matrix(name: str, value: Any) -> Array:
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class RobustPCA(AbstractFactorizer):
-    """A low-rank part plus sparse outliers (P5, online robust PCA).
+class RobustPCA(RankFinding):
+    """A low-rank part plus sparse outliers, without a rank to give (P5, online robust PCA).
 
     Minimises the mean of ½‖x − hD − r‖² + (alpha/2)‖h‖² + outlier_alpha · ‖r‖₁, plus (alpha/2n)‖D‖².
-    Over all rows this is ½‖X − L − R‖² + alpha · ‖L‖_* + outlier_alpha · ‖R‖₁ for L of rank at most
-    k. Components are ordered by an SVD; one that vanishes means that the rank is lower than k.
+    Over all rows this is ½‖X − L − S‖² + alpha · ‖L‖_* + outlier_alpha · ‖S‖₁ for L of rank at most k:
+    stable principal component pursuit.
+
+    By default both weights fall from stage to stage, down to the level of the noise, and atoms come and go
+    as they call for. So data without noise are recovered to rounding wherever principal component pursuit
+    recovers them. With noise, a last stage removes the shrinkage: its alpha is next to nothing. Components
+    are ordered by an SVD.
 
     Parameters
     ----------
+    n_components : int or None
+        The largest rank. None allows for half of the smaller side of the data. If weights are given as
+        well, a number is the number of atoms.
     alpha : float, "auto" or "paper"
-        λ₁. ``"auto"`` is ½ √max(n, d) · outlier_alpha, half the classical ratio of robust PCA,
-        since the rank is bounded as well.
+        λ₁. ``"auto"`` is √max(n, d) · outlier_alpha, the classical ratio of robust PCA.
     outlier_alpha : float, "auto" or "paper"
-        λ₂. ``"auto"`` is 0.3 times the median distance of entries from their feature's median.
-        ``"paper"`` is 1/√d for both.
+        λ₂. ``"auto"`` is σ(√n + √d)/√max(n, d) for noise of the standard deviation σ, or follows from alpha
+        if that is given. ``"paper"`` is 1/√d for both.
 
     Attributes
     ----------
     alpha_, outlier_alpha_ : float
-        The weights in use, for the number of rows seen.
+        The weights of the last stage.
+    rank_ : int
+        The rank of the low-rank part. There are max(1, ``rank_``) components.
+    noise_ : float
+        The standard deviation of the noise.
+    dual_norm_ : float
+        ‖X − L − S‖₂ / alpha before the shrinkage was removed. Up to about 1, L and S are the global minimum
+        over all ranks; above, the rank was bounded from above. NaN if weights and the number of atoms
+        were given.
 
     Examples
     --------
     >>> rng = np.random.default_rng(0)
-    >>> X = rng.standard_normal((300, 2)) @ rng.standard_normal((2, 20))
+    >>> X = rng.standard_normal((300, 2)) @ rng.standard_normal((2, 60))
     >>> corrupted = np.where(rng.random(X.shape) < 0.05, 50.0, X)
-    >>> model = RobustPCA(n_components=2, random_state=0).fit(corrupted)
+    >>> model = RobustPCA(random_state=0).fit(corrupted)
     >>> low_rank, outliers = model.decompose(corrupted)
-    >>> bool(np.linalg.norm(low_rank - X) < 0.1 * np.linalg.norm(X))
+    >>> model.rank_, bool(np.linalg.norm(low_rank - X) < 1e-5 * np.linalg.norm(X))
+    (2, True)
+    >>> bool(np.mean(model.outlier_mask(corrupted) == (corrupted == 50)) > 0.99)
     True
     """
 
+    n_components: int | None = field(default=None, kw_only=False)  # type: ignore[assignment]
     alpha: Any = "auto"
     outlier_alpha: Any = "auto"
     _size_power: ClassVar[float] = 0.5
 
+    def _check_components(self) -> None:
+        count = self.n_components
+        if count is not None and (not isinstance(count, Integral) or isinstance(count, bool) or count < 1):
+            raise ValueError(
+                f"`n_components` is {count!r}. Use a whole number of at least 1, or None for as many as "
+                "the data call for."
+            )
+
+    @property
+    def _follows_noise(self) -> bool:
+        return _is_auto(self.alpha) and _is_auto(self.outlier_alpha)
+
     def _weights(self, source: AbstractSource, summary: DataSummary, seed: int) -> Weights:
-        d = summary.n_features
-        outlier_alpha = _outlier_weight(self.outlier_alpha, summary)
+        n, d = source.n_samples, summary.n_features
+        if _is_auto(self.outlier_alpha) and not _is_auto(self.alpha):
+            alpha = chosen_weight("alpha", self.alpha, auto=1.0, paper=d**-0.5)
+            outlier_alpha = alpha / max(n, d) ** 0.5
+        else:
+            outlier_alpha = self._outlier_weight(self.outlier_alpha, summary)
+            alpha = chosen_weight("alpha", self.alpha, auto=outlier_alpha, paper=d**-0.5)
         return {
-            "alpha": chosen_weight("alpha", self.alpha, auto=0.5 * outlier_alpha, paper=d**-0.5),
+            "alpha": alpha,
             "outlier_alpha": outlier_alpha,
-            "features": d if self.alpha == "auto" else None,
+            "features": d if _is_auto(self.alpha) else None,
+            PROGRESS: self._progress(source, summary, outlier_alpha),
         }
 
-    def _weights_for(self, n_samples: int, weights: Weights) -> Weights:
+    def _weights_for(self, n_samples: float, weights: Weights) -> Weights:
         d = weights["features"]
         growth = 1.0 if d is None else max(n_samples, d) ** 0.5
         return weights | {"alpha": weights["alpha"] * growth}
 
-    def _formulation(self, n_samples: int, weights: Weights) -> Formulation:
+    def _formulation(self, n_samples: float, weights: Weights) -> Formulation:
         alpha = self._weights_for(n_samples, weights)["alpha"]
         return formulations.robust_pca(alpha, weights["outlier_alpha"], n_samples)
 
     def _start_rows(self, formulation: Formulation, rows: Array, n_samples: int, weights: Weights) -> Array:
-        # At a minimum ‖D‖² = Σ‖h‖², so atoms are about n^¼ times the root of a row's size.
-        size = row_norms(rows)
-        return rows * (n_samples**0.25 / np.sqrt(np.where(size > 0, size, 1)))[:, None]
+        return _balanced_rows(rows, n_samples)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class MaxNormDecomposition(AbstractFactorizer):
+class MaxNormDecomposition(Recovering):
     """A part of small max-norm plus sparse outliers (P6, max-norm regularised decomposition).
 
     Minimises the mean of ½‖x − hD − r‖² + outlier_alpha · ‖r‖₁ over ‖h‖₂ ≤ 1, plus (alpha/2n) times
@@ -110,9 +148,13 @@ class MaxNormDecomposition(AbstractFactorizer):
     Parameters
     ----------
     alpha : float, "auto" or "paper"
-        λ₁. ``"auto"`` is n · √d / 100, ``"paper"`` 1/√d; neither depends on the scale of the data.
+        λ₁. ``"auto"`` is 0.1 · outlier_alpha · √(max(n, d) · n · d / k) / m, m being the root mean square
+        of entries that are no outliers. For data of rank k, whose singular values are equal and whose
+        singular vectors are spread evenly, that is a tenth of the strength of the penalty of RobustPCA:
+        most data are less even, and the rank is bounded as well. ``"paper"`` is 1/√d.
     outlier_alpha : float, "auto" or "paper"
-        λ₂, as in RobustPCA.
+        λ₂. ``"auto"`` is σ(√n + √d)/√max(n, d) for noise of the standard deviation σ, to which both weights
+        fall from stage to stage. ``"paper"`` is 1/√d.
     ridge : float
         As in DictionaryLearning.
 
@@ -120,6 +162,8 @@ class MaxNormDecomposition(AbstractFactorizer):
     ----------
     alpha_, outlier_alpha_, ridge_ : float
         The weights in use, for the number of rows seen.
+    noise_ : float
+        The standard deviation of what the fit leaves of entries that are no outliers.
 
     Examples
     --------
@@ -133,20 +177,29 @@ class MaxNormDecomposition(AbstractFactorizer):
     outlier_alpha: Any = "auto"
     ridge: float = 0.0
     _size_power: ClassVar[float] = 1.0
+    _weight_rises: ClassVar[bool] = False
+
+    @property
+    def _follows_noise(self) -> bool:
+        return _is_auto(self.outlier_alpha) and _is_auto(self.alpha)
 
     def _weights(self, source: AbstractSource, summary: DataSummary, seed: int) -> Weights:
-        d = summary.n_features
+        d, outlier_alpha = summary.n_features, self._outlier_weight(self.outlier_alpha, summary)
+        clean = float(np.sqrt(np.mean(np.square(summary.clipped(summary.sample), dtype=np.float64)))) or 1.0
+        auto = 0.1 * outlier_alpha / (clean * self.n_components**0.5)
         return {
-            "alpha": chosen_weight("alpha", self.alpha, auto=0.01 * d**0.5, paper=d**-0.5),
-            "outlier_alpha": _outlier_weight(self.outlier_alpha, summary),
+            "alpha": chosen_weight("alpha", self.alpha, auto=auto, paper=d**-0.5),
+            "outlier_alpha": outlier_alpha,
             "ridge": real_number("ridge", self.ridge, low=0),
-            "per_sample": self.alpha == "auto",
+            "features": d if _is_auto(self.alpha) else None,
+            PROGRESS: self._progress(source, summary, outlier_alpha),
         }
 
-    def _weights_for(self, n_samples: int, weights: Weights) -> Weights:
-        return weights | {"alpha": weights["alpha"] * (n_samples if weights["per_sample"] else 1)}
+    def _weights_for(self, n_samples: float, weights: Weights) -> Weights:
+        n, d = n_samples, weights["features"]
+        return weights | {"alpha": weights["alpha"] * (1.0 if d is None else (max(n, d) * n * d) ** 0.5)}
 
-    def _formulation(self, n_samples: int, weights: Weights) -> Formulation:
+    def _formulation(self, n_samples: float, weights: Weights) -> Formulation:
         alpha = self._weights_for(n_samples, weights)["alpha"]
         return formulations.max_norm_decomposition(
             alpha, weights["outlier_alpha"], n_samples, weights["ridge"]
@@ -157,7 +210,7 @@ class MaxNormDecomposition(AbstractFactorizer):
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class LowRankRepresentation(AbstractFactorizer):
+class LowRankRepresentation(RankFinding):
     """A low-rank combination of a basis plus sparse outliers (P7, online low-rank representation).
 
     Minimises the mean of ½‖x − hD − r‖² + (alpha/2)‖h‖² + outlier_alpha · ‖r‖₁, plus
@@ -165,10 +218,14 @@ class LowRankRepresentation(AbstractFactorizer):
 
     Parameters
     ----------
+    n_components : int
+        The largest rank. If weights are given, it is the number of atoms.
     alpha : float, "auto" or "paper"
         λ₁. ``"auto"`` makes the penalty as strong as that of RobustPCA along the basis.
     outlier_alpha : float, "auto" or "paper"
-        λ₂, as in RobustPCA.
+        λ₂. ``"auto"`` is σ(√n + √d)/√max(n, d) for noise of the standard deviation σ, to which both weights
+        fall from stage to stage, as in RobustPCA, or follows from alpha if that is given. ``"paper"`` is
+        1/√d for both.
     basis : array of shape (p, d), or None
         Y. None takes 10 · n_components rows of the data at random (all, if there are fewer): enough
         to span a subspace of k dimensions with room for outlying rows, and cheap to factorise.
@@ -180,7 +237,9 @@ class LowRankRepresentation(AbstractFactorizer):
     Attributes
     ----------
     alpha_, outlier_alpha_, dictionary_alpha_ : float
-        The weights in use, for the number of rows seen.
+        The weights of the last stage, for the number of rows seen.
+    rank_, noise_, dual_norm_
+        As in RobustPCA, which leads to the last stage.
 
     Examples
     --------
@@ -197,6 +256,13 @@ class LowRankRepresentation(AbstractFactorizer):
     basis_map: Any = None
     residual_map: Any = None
     _size_power: ClassVar[float] = 2.0
+    _alpha_power: ClassVar[float] = 2.0
+    _unshrinks: ClassVar[bool] = False
+    _weight_rises: ClassVar[bool] = False
+
+    @property
+    def _follows_noise(self) -> bool:
+        return _is_auto(self.outlier_alpha) and _is_auto(self.alpha)
 
     def _weights(self, source: AbstractSource, summary: DataSummary, seed: int) -> Weights:
         d = summary.n_features
@@ -208,16 +274,23 @@ class LowRankRepresentation(AbstractFactorizer):
             auto=10 * min(basis.shape) / energy,
             paper=d**-0.5,
         )
-        outlier_alpha = _outlier_weight(self.outlier_alpha, summary)
         typical = 1 / (1 / dictionary_alpha + energy / min(basis.shape))
-        auto = 0.25 * outlier_alpha**2 / typical
-        return {
-            "alpha": chosen_weight("alpha", self.alpha, auto=auto, paper=d**-0.5),
-            "per_sample": self.alpha == "auto",
+        if _is_auto(self.outlier_alpha) and not _is_auto(self.alpha):
+            alpha = chosen_weight("alpha", self.alpha, auto=1.0, paper=d**-0.5)
+            outlier_alpha = (alpha * typical / _pairs(source.n_samples, d)) ** 0.5
+        else:
+            outlier_alpha = self._outlier_weight(self.outlier_alpha, summary)
+            alpha = chosen_weight("alpha", self.alpha, auto=outlier_alpha**2 / typical, paper=d**-0.5)
+        weights = {
+            "alpha": alpha,
+            "per_sample": _is_auto(self.alpha),
             "outlier_alpha": outlier_alpha,
             "basis": basis,
             "dictionary_alpha": dictionary_alpha,
+            PROGRESS: self._progress(source, summary, outlier_alpha),
         }
+        self._penalty(source.n_samples, weights)  # which raises before any work if its maps will not do
+        return weights
 
     def _rows(self, source: AbstractSource, seed: int) -> Array:
         d = source.n_features
@@ -229,7 +302,17 @@ class LowRankRepresentation(AbstractFactorizer):
             raise ValueError(f"`basis` has shape {basis.shape}. Use (p, {d}): rows like the data's.")
         return basis
 
-    def _formulation(self, n_samples: int, weights: Weights) -> Formulation:
+    def _formulation(self, n_samples: float, weights: Weights) -> Formulation:
+        progress = weights.get(PROGRESS)  # models of earlier versions have none
+        if self._follows_noise and progress is not None and not progress.is_last:
+            d = weights["basis"].shape[1]
+            return formulations.robust_pca(*_classical(weights, n_samples, d), n_samples)
+        penalty = self._penalty(n_samples, weights)
+        alpha = self._weights_for(n_samples, weights)["alpha"]
+        return formulations.low_rank_representation(alpha, weights["outlier_alpha"], penalty)
+
+    def _penalty(self, n_samples: float, weights: Weights) -> Any:
+        """Return ψ, or say what is wrong with the maps that were given."""
         basis, strength = weights["basis"], weights["dictionary_alpha"]
         penalty: Any
         if (self.basis_map is None) != (self.residual_map is None):
@@ -254,11 +337,10 @@ class LowRankRepresentation(AbstractFactorizer):
                     UserWarning,
                     stacklevel=5,
                 )
-        alpha = self._weights_for(n_samples, weights)["alpha"]
-        return formulations.low_rank_representation(alpha, weights["outlier_alpha"], penalty)
+        return penalty
 
-    def _weights_for(self, n_samples: int, weights: Weights) -> Weights:
-        growth = n_samples * max(n_samples, weights["basis"].shape[1]) if weights["per_sample"] else 1
+    def _weights_for(self, n_samples: float, weights: Weights) -> Weights:
+        growth = _pairs(n_samples, weights["basis"].shape[1]) if weights["per_sample"] else 1
         return weights | {"alpha": weights["alpha"] * growth}
 
     def _remembered_rows(self, n_features: int) -> int:
@@ -270,13 +352,25 @@ class LowRankRepresentation(AbstractFactorizer):
         return 10 * self.n_components
 
     def _start_rows(self, formulation: Formulation, rows: Array, n_samples: int, weights: Weights) -> Array:
+        if self._follows_noise:
+            return _balanced_rows(rows, n_samples)
         # The size at which the penalties of the atoms and of codes of size 1/size are in balance.
         cost = 2 * formulation.dictionary.value(rows)
         return rows * (self._weights_for(n_samples, weights)["alpha"] / cost if cost > 0 else 1.0) ** 0.25
 
 
+def _classical(weights: Weights, n: float, d: int) -> tuple[float, float]:
+    """Return alpha and outlier_alpha of (P5) at their classical ratio."""
+    return weights["outlier_alpha"] * max(n, d) ** 0.5, weights["outlier_alpha"]
+
+
+def _pairs(n: float, d: int) -> float:
+    """Return n · max(n, d): alpha of (P7) is in proportion to it."""
+    return n * max(n, d)
+
+
 @dataclass(eq=False, repr=False, kw_only=True)
-class RobustNMF(AtomsOfFixedSize):
+class RobustNMF(Recovering):
     """Nonnegative factors plus sparse outliers (P8, online robust NMF).
 
     Minimises the mean of ½‖x − hD − r‖² + outlier_alpha · ‖r‖₁ over 0 ≤ h ≤ max_code, |r| ≤
@@ -285,7 +379,8 @@ class RobustNMF(AtomsOfFixedSize):
     Parameters
     ----------
     outlier_alpha : float, "auto" or "paper"
-        λ, as in RobustPCA.
+        λ. ``"auto"`` is σ(√n + √d)/√max(n, d) for noise of the standard deviation σ, to which it falls from
+        stage to stage. ``"paper"`` is 1/√d.
     max_code : float or "auto"
         M. ``"auto"`` is the largest norm of a row.
     max_outlier : float or "auto"
@@ -299,6 +394,8 @@ class RobustNMF(AtomsOfFixedSize):
         The weights in use.
     max_code_, max_outlier_ : float
         The bounds in use.
+    noise_ : float
+        The standard deviation of what the fit leaves of entries that are no outliers.
 
     Examples
     --------
@@ -313,15 +410,27 @@ class RobustNMF(AtomsOfFixedSize):
     max_code: Any = "auto"
     max_outlier: Any = "auto"
     ridge: float = 0.0
+    _has_low_rank: ClassVar[bool] = False
+
+    @property
+    def _follows_noise(self) -> bool:
+        return _is_auto(self.outlier_alpha)
 
     def _weights(self, source: AbstractSource, summary: DataSummary, seed: int) -> Weights:
         row, entry = summary.largest_row, summary.largest_entry
+        outlier_alpha = self._outlier_weight(self.outlier_alpha, summary)
         return {
-            "outlier_alpha": _outlier_weight(self.outlier_alpha, summary),
+            "outlier_alpha": outlier_alpha,
             "max_code": chosen_weight("max_code", self.max_code, auto=row, paper=row),
             "max_outlier": chosen_weight("max_outlier", self.max_outlier, auto=entry, paper=entry),
             "ridge": real_number("ridge", self.ridge, low=0),
+            PROGRESS: self._progress(source, summary, outlier_alpha),
         }
 
-    def _formulation(self, n_samples: int, weights: Weights) -> Formulation:
-        return formulations.robust_nmf(**weights)
+    def _formulation(self, n_samples: float, weights: Weights) -> Formulation:
+        return formulations.robust_nmf(
+            weights["outlier_alpha"], weights["max_code"], weights["max_outlier"], weights["ridge"]
+        )
+
+    def _start_rows(self, formulation: Formulation, rows: Array, n_samples: int, weights: Weights) -> Array:
+        return atoms_from_rows(formulation, rows)

@@ -13,14 +13,14 @@ import numpy as np
 
 from vrmf.estimators.data import batches_with_rows, check_width, is_stream
 from vrmf.formulations import Formulation
-from vrmf.loop import History
+from vrmf.history import History
+from vrmf.path import Stage
 from vrmf.problem import Problem
 from vrmf.seen import DataSeen, kept_rows
 from vrmf.solvers import SGD, SMM, AbstractSolver, AbstractStreamSolver
 from vrmf.solvers.base import State
 from vrmf.solvers.smm import SMMState
 from vrmf.sources import AbstractSource, as_source, single_threaded_blas
-from vrmf.terms.base import Array
 from vrmf.weights import DataSummary
 
 #: Values of all weights of a formulation, by name.
@@ -67,16 +67,16 @@ class Streaming:
     def _solver(self) -> AbstractSolver: ...
 
     @abstractmethod
-    def _start(self, source: AbstractSource, whole: bool = True) -> tuple[Problem, Array, int, Weights]: ...
+    def _start(self, source: AbstractSource, whole: bool = True) -> Stage: ...
 
     @abstractmethod
     def _weights(self, source: AbstractSource, summary: DataSummary, seed: int) -> Weights: ...
 
     @abstractmethod
-    def _formulation(self, n_samples: int, weights: Weights) -> Formulation: ...
+    def _formulation(self, n_samples: float, weights: Weights) -> Formulation: ...
 
     @abstractmethod
-    def _set_weights(self, n_samples: int, weights: Weights) -> None: ...
+    def _set_weights(self, n_samples: float, weights: Weights) -> None: ...
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:
         """Learn from one more batch of rows, of any size, or from each batch of an iterator.
@@ -84,9 +84,10 @@ class Streaming:
         A stream is no finite sum, so variance reduction and batch steps have no meaning here: with
         those solvers the batch is taken by SMM that forgets a poor start, and ``solver_`` says so.
         Automatic weights follow all rows seen: they are derived anew when the scale of the data has
-        changed by 1%, or the number of rows by a quarter. n inside ψ and inside weights is the number
-        of rows seen. A batch that is refused leaves the model as it was. Batches of an iterator may
-        have no rows, and are skipped then. ``objective_``, ``stationarity_`` and
+        changed by 1%, or the number of rows by a quarter; those of models with outliers follow the noise of
+        each batch. n inside ψ and inside weights is the number of rows that the solver remembers. The
+        number of atoms is fixed by the first batch. A batch that is refused leaves the model as it was.
+        Batches of an iterator may have no rows, and are skipped then. ``objective_``, ``stationarity_`` and
         ``reconstruction_error_`` are NaN afterwards, since no pass over the whole stream is made.
         ``checkpoint`` is neither read nor written; ``vrmf.save`` keeps a stream.
         """
@@ -127,7 +128,7 @@ class Streaming:
                 f"`center` {'is' if self.center else 'was'} True, but the mean of a stream is not known "
                 "in advance. Use center=False and subtract it yourself."
             )
-        if hasattr(self, "_stream") and len(self._stream.D) != self.n_components:
+        if hasattr(self, "_stream") and not self._accepts_components(len(self._stream.D)):
             raise ValueError(
                 f"`n_components` is {self.n_components}, but this model has {len(self._stream.D)} "
                 "atoms. Use a new model to change it."
@@ -139,19 +140,20 @@ class Streaming:
         dtype = None if first else self._stream.D.dtype
         source = self._source(X, reset=first and not hasattr(self, "components_"), dtype=dtype)
         if first:
-            _, D, seed, weights = self._start(source, whole=False)
-            state, before, steps = solver.start(D, seed), 0, 0
+            stage = self._first_stage(source)
+            state, weights, before, steps = solver.start(stage.D, stage.seed), stage.weights, 0, 0
             self.history_ = History().as_columns()
         else:
             state, weights = self._following(solver, source)
             before, steps = self.n_samples_seen_, self.n_steps_
         self.n_samples_seen_ = before + source.n_samples
-        self.formulation_ = self._formulation(self.n_samples_seen_, _values(weights))
+        remembered = solver.remembered(state, source.n_samples)
+        self.formulation_ = self._formulation(remembered, values_of(weights))
         with single_threaded_blas():
             problem = Problem(self.formulation_, source)
-            state = solver.absorb(problem, state, epoch_rows=STREAM_ROWS * self.n_components)
+            state = solver.absorb(problem, state, epoch_rows=STREAM_ROWS * len(state.D))
         self._stream, self._stream_weights = state, weights
-        self._set_weights(self.n_samples_seen_, weights)
+        self._set_weights(remembered, weights)
         self.solver_ = solver
         self.components_ = state.D
         self.n_steps_ = steps + 1
@@ -175,7 +177,7 @@ class Streaming:
             return state, weights
         seen: DataSeen = weights[SEEN].after(source, self._remembered_rows(source.n_features))
         if not seen.has_changed:
-            return state, weights | {SEEN: seen}
+            return state, self._after_batch(weights, weights, state, source) | {SEEN: seen}
         derived = self._weights(as_source(seen.rows), seen.summary, state.seed)
         follows = derived.get("outlier_alpha") != weights.get("outlier_alpha")  # it was not given
         if follows and not _is_near_one(seen.growth):
@@ -183,14 +185,31 @@ class Streaming:
         growth = seen.sums.scales[0] / (seen.used.scales[0] or 1.0)
         if isinstance(solver, SGD) and solver.scale == "auto" and not _is_near_one(growth):
             state = solver.start(state.D, state.seed)
-        return state, derived | {SEEN: seen.settled()}
+        return state, self._after_batch(weights, derived, state, source) | {SEEN: seen.settled()}
+
+    def _first_stage(self, source: AbstractSource) -> Stage:
+        """Return the problem and the dictionary with which a stream begins, from its first batch."""
+        return self._start(source, whole=False)
+
+    def _accepts_components(self, count: int) -> bool:
+        """Whether a stream with that many atoms can go on with these parameters."""
+        return count == self.n_components
+
+    def _after_batch(
+        self, weights: Weights, derived: Weights, state: State, source: AbstractSource
+    ) -> Weights:
+        """Return the weights with which to learn from a batch, after those of the last one.
+
+        They are derived from all rows seen; those of models with outliers follow the noise as well.
+        """
+        return derived
 
     def _remembered_rows(self, n_features: int) -> int:
         """Return how many rows a stream keeps, at most."""
         return kept_rows(n_features)
 
 
-def _values(weights: Weights) -> Weights:
+def values_of(weights: Weights) -> Weights:
     """Return the weights without what they were derived from."""
     return {name: value for name, value in weights.items() if name != SEEN}
 

@@ -21,7 +21,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from vrmf.coding import Coder
-from vrmf.loop import Iterate, iterate
+from vrmf.history import Iterate
+from vrmf.loop import iterate
 from vrmf.problem import Measurement, Problem
 from vrmf.solvers import AbstractSolver
 from vrmf.sources import as_source

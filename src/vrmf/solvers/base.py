@@ -45,6 +45,10 @@ class AbstractSolver(ABC):
     def answer(self, state: State) -> Array:
         """Return the dictionary to report if the run ended now."""
 
+    def going_on(self) -> AbstractSolver:
+        """Return the solver as it goes on from a dictionary that is nearly right."""
+        return self
+
     @property
     @abstractmethod
     def reports_best(self) -> bool:
@@ -68,6 +72,10 @@ class AbstractStreamSolver(AbstractSolver):
 
         ``epoch_rows`` is the number of rows that count as an epoch.
         """
+
+    @abstractmethod
+    def remembered(self, state: State, count: int) -> float:
+        """Return for how many rows the sums stand when so many rows have joined."""
 
     def init(self, problem: Problem, D: Array, seed: int) -> State:
         checked_batch_size(self.batch_size, problem.n_samples, len(D))

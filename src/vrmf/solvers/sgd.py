@@ -61,6 +61,9 @@ class SGD(AbstractStreamSolver):
     def start(self, D: Array, seed: int) -> SGDState:
         return SGDState(D=D, seed=seed)
 
+    def remembered(self, state: State, count: int) -> float:
+        return float(state.solved + count)
+
     def absorb(
         self, problem: Problem, state: State, rows: Array | None = None, *, epoch_rows: int
     ) -> SGDState:

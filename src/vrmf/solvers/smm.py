@@ -68,12 +68,20 @@ class SMM(AbstractStreamSolver):
     ) -> SMMState:
         return self.absorb_sums(problem, state, problem.stats(state.D, self.coder, rows), epoch_rows)
 
+    def remembered(self, state: State, count: int) -> float:
+        assert isinstance(state, SMMState)
+        return self._kept(state) * state.weight + count
+
+    def _kept(self, state: SMMState) -> float:
+        """Return by what the sums so far are weighted when new ones join."""
+        return (1 - 1 / (state.step + 1)) ** self.forgetting if state.step else 1.0
+
     def absorb_sums(self, problem: Problem, state: State, stats: Stats, epoch_rows: int) -> SMMState:
         """Take one step with the sums over some rows at the present dictionary."""
         assert isinstance(state, SMMState)
         gram, cross, weight = stats.gram, stats.cross(state.D), float(stats.count)
         if state.gram is not None and state.cross is not None:
-            kept = (1 - 1 / (state.step + 1)) ** self.forgetting if state.step else 1.0
+            kept = self._kept(state)
             gram, cross = kept * state.gram + gram, kept * state.cross + cross
             weight += kept * state.weight
         D = minimise_surrogate(

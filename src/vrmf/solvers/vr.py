@@ -222,6 +222,9 @@ class VR(AbstractSolver):
             return state.chosen
         return state.D if state.point is None else state.point
 
+    def going_on(self) -> VR:
+        return replace(self, opening=False)
+
     @property
     def reports_best(self) -> bool:
         return not self.literal and self.option == "last"
@@ -326,7 +329,8 @@ class VR(AbstractSolver):
         if self.literal or ROOMS * problem.n_samples * k * itemsize > self.cache_megabytes * 2**20:
             return None
         folder = None if self.cache_folder is None else Path(self.cache_folder)
-        return problem.source.room_for_codes(k, state.step, folder)
+        name = state.seed * 2**32 + state.step  # stages of a path have seeds of their own
+        return problem.source.room_for_codes(k, name, folder)
 
     def _step_size(self, state: VRState, anchor: Anchor) -> float:
         if self.step_size != "auto":

@@ -20,7 +20,8 @@ import numpy as np
 from vrmf.coding import Coder
 from vrmf.experiments.curves import EXACT, Observers, Snapshot, WarmProblem, curve, measured_at, watched
 from vrmf.experiments.paper.panels import Case
-from vrmf.loop import Iterate, iterate
+from vrmf.history import Iterate
+from vrmf.loop import iterate
 from vrmf.problem import Problem
 from vrmf.solvers import SGD, SMM, VR, AbstractSolver, Batch
 from vrmf.solvers.base import paper_batch_size

@@ -23,7 +23,8 @@ from vrmf.experiments.theory.instances import (
     start,
 )
 from vrmf.formulations import group_dictionary_learning
-from vrmf.loop import Iterate, iterate
+from vrmf.history import Iterate
+from vrmf.loop import iterate
 from vrmf.problem import Problem
 from vrmf.solvers import VR
 from vrmf.terms.base import Array

@@ -1,0 +1,97 @@
+"""The level of noise in rows some of whose entries are outliers.
+
+>>> import numpy as np
+>>> rng = np.random.default_rng(0)
+>>> noise = 2.0 * rng.standard_normal(10_000)
+>>> noise[:2000] += 100
+>>> round(noise_level(noise), 1)
+2.0
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy.stats import norm
+
+from vrmf.terms.base import Array
+
+#: Entries beyond so many times the level of noise are left out when it is estimated.
+TRIM = 3.0
+
+#: Rounds of trimming; each leaves out more of the outliers.
+TRIMMING_ROUNDS = 20
+
+#: Entries that are looked at, from rows evenly spread: enough for the level to half a per cent.
+MOST_ENTRIES = 2**16
+
+#: Rounds in which a low-rank fit and its outliers are estimated anew, at most, and the fall of the noise
+#: below which they end.
+FIT_ROUNDS, SLOW = 20, 0.98
+
+
+def noise_level(residuals: Array) -> float:
+    """Return the standard deviation of noise, from entries some of which may be outliers.
+
+    The median absolute value, in units of that of normal noise, over those entries that are within TRIM
+    times of it: repeated, so that outliers are left out rather than counted on the wrong side, as long as
+    they are not the majority.
+    """
+    sizes = np.sort(np.abs(residuals[:: -(-residuals.size // MOST_ENTRIES) or 1]), axis=None)
+    if not len(sizes):
+        return 0.0
+    level = float(sizes[len(sizes) // 2]) / float(norm.ppf(0.75))
+    inside = float(norm.cdf(TRIM) - norm.cdf(-TRIM))
+    unit = float(norm.ppf(0.5 + inside / 4))
+    for _ in range(TRIMMING_ROUNDS):
+        count = int(np.searchsorted(sizes, TRIM * level, side="right"))
+        if count <= len(sizes) // 2:
+            return level
+        level = float(sizes[count // 2]) / unit
+    return level
+
+
+def low_rank_noise(X: Array, H: Array, D: Array, enough: float = 0.0) -> float:
+    """Return the standard deviation of the noise in X, of which HD is a rough fit of the right rank.
+
+    A fit whose weights shrink it leaves errors in proportion to the weights, which are no noise. So in
+    rounds entries beyond TRIM times the noise are set to what is fitted, and both factors are fitted anew
+    by least squares, until the noise falls no further, or below ``enough``. A fit of rank k takes k of the
+    degrees of freedom of each row and of each column, for which the level is corrected.
+
+    >>> rng = np.random.default_rng(0)
+    >>> H, D = rng.standard_normal((100, 3)), rng.standard_normal((3, 80))
+    >>> X = H @ D + 0.01 * rng.standard_normal((100, 80))
+    >>> X[rng.random(X.shape) < 0.1] += 5
+    >>> round(low_rank_noise(X, 0.9 * H, D), 2)
+    0.01
+    """
+    (n, d), k = X.shape, len(D)
+    if k >= min(n, d):
+        return noise_level(X - H @ D)
+    fitted = H @ D
+    level = noise_level(X - fitted)
+    for _ in range(FIT_ROUNDS):
+        inliers = np.where(np.abs(X - fitted) > TRIM * level, fitted, X)
+        columns = np.linalg.qr(inliers @ np.linalg.qr(D.T)[0])[0]
+        D = columns.T @ inliers
+        fitted = columns @ D
+        before, level = level, min(level, noise_level(X - fitted))
+        if level > SLOW * before or level < enough:
+            break
+    return level * math.sqrt(n * d / ((n - k) * (d - k)))
+
+
+def quantum(rows: Array) -> float:
+    """Return the step of data that are whole multiples of one, such as grey levels; 0 if they are not.
+
+    >>> quantum(np.array([[0.0, 0.5, 3.0, 0.5], [1.5, 0.0, 0.5, 3.0], [0.5, 0.5, 0.0, 1.5]]))
+    0.5
+    """
+    values = np.unique(rows).astype(np.float64)
+    if len(values) < 2 or len(values) > rows.size / 2:
+        return 0.0
+    step = float(np.min(np.diff(values)))
+    multiples = (values - values[0]) / step
+    return step if np.all(np.abs(multiples - np.round(multiples)) < 1e-3) else 0.0

@@ -1,0 +1,317 @@
+"""Paths of models with outliers: weights that fall down to the noise, and the number of atoms.
+
+(P5) with alpha = outlier_alpha · √max(n, d) is stable principal component pursuit in factored form, and
+principal component pursuit itself as both weights go to 0. The error of a stage is in proportion to its
+weights, while small weights from a cold start fail. So weights fall from stage to stage, down to
+
+    outlier_alpha = σ(√n + √d) / √max(n, d),
+
+for which alpha is the norm of a matrix of noise with the standard deviation σ.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from vrmf.coding import Atoms, Coder
+from vrmf.formulations import Formulation
+from vrmf.noise import TRIM, low_rank_noise, noise_level
+from vrmf.path import AbstractPath, Stage
+from vrmf.problem import Measurement, Problem
+from vrmf.rules import MaxEpochs, Rule, Settled, StageEpochs
+from vrmf.sources import AbstractSource
+from vrmf.spectrum import Spectra, balanced_atoms, spectra, spectrum_of_fit
+from vrmf.terms.base import Array
+
+#: The key under which weights carry how far their path has come.
+PROGRESS = "progress"
+
+#: A low-rank stage has settled when for each feature the force on its column of D is at most this share of
+#: that of the penalty. (Steps move a column by about the weight of outliers at most, so what is far off
+#: when weights fall stays behind.)
+SETTLED = 0.3
+
+#: Other stages have settled at this relative stationarity.
+SETTLED_TOL = 1e-4
+
+#: Epochs of a stage, at most, with solvers that measure, and with those that do not.
+MOST_EPOCHS, UNMEASURED_EPOCHS = 20, 10
+
+#: Weights fall by at most this factor from stage to stage.
+FALL = 10.0
+
+#: Weights have arrived when those of the noise are above this share of them.
+ARRIVED = 0.8
+
+#: The smallest weights, as a share of the first, by precision: below them there is only rounding.
+ROUNDING = {"float64": 1e-5, "float32": 1e-3}
+
+#: What is left of the penalty on the rank when the shrinkage is removed at the end.
+UNSHRUNK = 1e-6
+
+#: A singular value of the residual above so many times the edge of noise calls for a new atom; and before
+#: the last stage, if there are strong components: what is left of structured outliers may be as large.
+MISSING, SIGNIFICANT = 1.2, 2.0
+
+#: Atoms are added so often at the same weights, at most: what comes after is in doubt.
+MOST_GROWTHS = 20
+
+#: Singular values of the fit below these shares of alpha are dropped: where atoms are added, and where
+#: weights fall, since what was dropped wrongly comes back.
+VANISHED, DOUBTFUL = 0.05, 0.5
+
+#: Those below this multiple of alpha are looked at again before the last stage, since structured outliers,
+#: such as an object that moves slowly, are fitted by weak components. Without shrinkage these would fit all
+#: of it. They come back if entries call for them that are within TRIM times the noise.
+WEAK = 4.0
+
+#: A component that is so many times larger without shrinkage than expected has fitted outliers.
+RUNAWAY = 1.5
+
+#: How exact codes are where the rank and the noise are looked at.
+LOOK = Coder(tol=1e-5)
+
+#: Rows and features from which the noise is estimated, and how many there are for each atom, at least.
+NOISE_BLOCK, NOISE_BLOCK_PER_ATOM = 512, 4
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a path has come."""
+
+    first: float  #: the weight of outliers with which it began
+    least: float  #: the level of noise that rounding, also that of the data, causes
+    is_last: bool = False  #: whether this is the last stage
+    growths: int = 0  #: how often atoms have been added at these weights
+    level: float = MISSING  #: how many times the edge of noise a singular value must be
+    is_checked: bool = False  #: whether weak components have been dropped at these weights
+    is_unshrunk: bool = False  #: whether the penalty on the rank has been removed
+    is_full: bool = False  #: whether there was no room for the atoms that are called for
+    has_run_away: bool = False  #: whether it had to come back, since components fitted outliers without it
+    noise: float | None = None  #: as estimated after the stage before
+    rank: int | None = None  #: as found before the last stage
+    dual_norm: float | None = None  #: ‖X − L − S‖₂ / alpha after the stage before
+    sizes: list[float] | None = None  #: the singular values of L as expected without shrinkage
+
+
+@dataclass(frozen=True, eq=False)
+class Family:
+    """The formulations of a model, one for each weight of outliers."""
+
+    formulation: Callable[[float, dict[str, Any]], Formulation]  #: for n rows and given weights
+    alpha_power: float  #: alpha is in proportion to this power of outlier_alpha
+    measures: bool  #: whether the solver measures as it goes
+
+    def scaled(self, weights: dict[str, Any], factor: float, progress: Progress) -> dict[str, Any]:
+        """Return the weights with that of outliers multiplied by a factor."""
+        scaled = weights | {"outlier_alpha": weights["outlier_alpha"] * factor, PROGRESS: progress}
+        return self.with_alpha(scaled, factor**self.alpha_power)
+
+    def unshrunk(self, weights: dict[str, Any]) -> dict[str, Any]:
+        """Return the weights with hardly any penalty on the rank."""
+        return self.with_alpha(weights, UNSHRUNK**self.alpha_power)
+
+    def shrunk(self, weights: dict[str, Any]) -> dict[str, Any]:
+        """Return the weights with the penalty on the rank that a last stage has removed, if it did."""
+        progress: Progress = weights[PROGRESS]
+        if not progress.is_unshrunk:
+            return weights
+        weights = weights | {PROGRESS: replace(progress, is_unshrunk=False)}
+        return self.with_alpha(weights, UNSHRUNK**-self.alpha_power)
+
+    def with_alpha(self, weights: dict[str, Any], factor: float) -> dict[str, Any]:
+        """Return the weights with alpha, if there is one, multiplied by a factor."""
+        return weights | ({"alpha": weights["alpha"] * factor} if "alpha" in weights else {})
+
+    def following(
+        self, stage: Stage, source: AbstractSource, D: Array, weights: dict[str, Any], passes: float = 0.0
+    ) -> Stage:
+        """Return the stage with other atoms or weights."""
+        formulation = self.formulation(source.n_samples, weights)
+        D = D * _balance(formulation, D, source.n_samples)
+        return stage.followed_by(formulation, D.astype(source.dtype), weights, passes)
+
+    def rules(
+        self, stage: Stage, final: Sequence[Rule], settled: Callable[[Measurement], bool]
+    ) -> list[Rule]:
+        """Return the rules of a stage that leads to another: it ends when it has settled."""
+        epochs = MOST_EPOCHS if self.measures else UNMEASURED_EPOCHS
+        budget = [rule for rule in final if isinstance(rule, MaxEpochs)]
+        return [Settled(settled), *budget, StageEpochs(stage.epochs + epochs)]
+
+
+@dataclass(frozen=True, eq=False)
+class NoisePath(AbstractPath):
+    """Weights that fall down to the noise, for a fixed number of atoms."""
+
+    family: Family
+    has_low_rank: bool  #: whether the noise is what no matrix of that rank explains
+
+    def rules(self, stage: Stage, problem: Problem, final: Sequence[Rule]) -> Sequence[Rule]:
+        if stage.weights[PROGRESS].is_last:
+            return final
+        return self.family.rules(stage, final, lambda measured: measured.satisfies(SETTLED_TOL))
+
+    def after(self, stage: Stage, problem: Problem, D: Array) -> Stage | None:
+        weights, source = stage.weights, problem.source
+        progress: Progress = weights[PROGRESS]
+        if progress.is_last:
+            return None
+        find = noise_of_low_rank_fit if self.has_low_rank else noise_of_fit
+        noise = find(problem, D, progress.least)
+        factor = weight_of_noise(noise, source.n_samples, source.n_features) / weights["outlier_alpha"]
+        factor = _next_factor(factor, weights)
+        scaled = self.family.scaled(weights, factor, replace(progress, noise=noise, is_last=factor == 1))
+        return self.family.following(stage, source, D, scaled)
+
+
+@dataclass(frozen=True, eq=False)
+class RankPath(AbstractPath):
+    """Weights that fall down to the noise, if they follow it, and as many atoms as they call for.
+
+    After each stage atoms are added along singular directions of the residual that exceed both alpha and
+    what noise would have. Where weights fall, directions that have nearly vanished are dropped. With noise,
+    the last stage removes the shrinkage; the number of atoms then is all that bounds the rank.
+    """
+
+    family: Family
+    most_components: int
+    follows_noise: bool
+    unshrinks: bool  #: whether the last stage removes the shrinkage
+    ends_if_full: bool  #: whether to go no further where there is no room for the atoms that are called for
+
+    def rules(self, stage: Stage, problem: Problem, final: Sequence[Rule]) -> Sequence[Rule]:
+        if stage.weights[PROGRESS].is_last:
+            return final
+        return self.family.rules(stage, final, lambda measured: measured.worst_feature <= SETTLED)
+
+    def after(self, stage: Stage, problem: Problem, D: Array) -> Stage | None:
+        weights, source = stage.weights, problem.source
+        progress: Progress = weights[PROGRESS]
+        if progress.is_last:
+            return self._shrunk_again(stage, problem, D)
+        room = self.most_components - len(D)
+        trim = TRIM * progress.noise if progress.is_checked and progress.noise is not None else math.inf
+        found = spectra(problem, D, LOOK, progress.level, max(1, min(room, len(D))), trim)
+        if math.isinf(trim):
+            progress = replace(progress, dual_norm=found.norm / found.alpha)
+        if len(found.missing.values) and room > 0 and progress.growths < MOST_GROWTHS:
+            new = found.missing.first(room).less(found.alpha)
+            atoms = balanced_atoms(found.fitted.above(VANISHED * found.alpha), new)
+            grown = weights | {PROGRESS: replace(progress, growths=progress.growths + 1)}
+            return self.family.following(stage, source, atoms, grown, found.passes)
+        scaled, dropped = self._next_weights(weights, progress, problem, D, found)
+        kept = found.fitted.above(dropped * found.alpha)
+        if scaled[PROGRESS].is_last:
+            scaled[PROGRESS] = replace(scaled[PROGRESS], rank=len(kept.values))
+        atoms = balanced_atoms(kept) if len(kept.values) else np.zeros_like(D[:1])
+        return self.family.following(stage, source, atoms, scaled, found.passes)
+
+    def _shrunk_again(self, stage: Stage, problem: Problem, D: Array) -> Stage | None:
+        """Return a last stage with shrinkage if the fit has run away without, else None.
+
+        That happens where outliers are too many to be told from the rest: atoms fit them.
+        """
+        progress: Progress = stage.weights[PROGRESS]
+        if not progress.is_unshrunk or progress.sizes is None:
+            return None
+        fitted = spectrum_of_fit(problem.stats(D, LOOK), D)
+        if np.all(fitted.values <= RUNAWAY * np.array(progress.sizes)):
+            return None
+        weights = self.family.shrunk(stage.weights)
+        weights = weights | {PROGRESS: replace(weights[PROGRESS], has_run_away=True)}
+        return self.family.following(stage, problem.source, stage.D, weights, passes=1.0)
+
+    def _next_weights(
+        self, weights: dict[str, Any], progress: Progress, problem: Problem, D: Array, found: Spectra
+    ) -> tuple[dict[str, Any], float]:
+        """Return the weights of the next stage, and the share of alpha below which atoms are dropped."""
+        n, d = problem.n_samples, problem.source.n_features
+        lacks_room = len(found.missing.values) > 0 and len(D) == self.most_components < min(n, d)
+        is_full = self.ends_if_full and lacks_room
+        if is_full or not self.follows_noise:
+            return weights | {PROGRESS: replace(progress, is_last=True, is_full=is_full)}, VANISHED
+        unit = weight_of_noise(1.0, n, d) / weights["outlier_alpha"]
+        noise = noise_of_low_rank_fit(problem, D, progress.least, enough=1 / (FALL * unit))
+        factor, progress = _next_factor(noise * unit, weights), replace(progress, noise=noise)
+        if factor != 1:
+            progress = replace(progress, is_checked=False, level=MISSING, growths=0)
+            return self.family.scaled(weights, factor, progress), DOUBTFUL
+        # A component of the data with the singular value t is fitted with t − alpha.
+        fitted, least = found.fitted.values / found.alpha, progress.level * found.edge / found.alpha - 1
+        if not progress.is_checked and np.any(fitted <= WEAK):
+            level = SIGNIFICANT if np.any(fitted > WEAK) else MISSING
+            progress = replace(progress, is_checked=True, level=level, growths=0)
+            return weights | {PROGRESS: progress}, WEAK
+        rounding = ROUNDING[problem.source.dtype.name] * progress.first
+        rank = int(np.sum(fitted > least))
+        is_noisy = weights["outlier_alpha"] > 2 * rounding
+        is_unshrunk = self.unshrinks and is_noisy and 0 < rank < min(n, d)
+        sizes = [float(size) for size in found.fitted.values[:rank] + found.alpha]
+        progress = replace(progress, is_last=True, is_unshrunk=is_unshrunk, sizes=sizes)
+        last = weights | {PROGRESS: progress}
+        return self.family.unshrunk(last) if is_unshrunk else last, least
+
+
+def _next_factor(factor: float, weights: dict[str, Any]) -> float:
+    """Return the factor by which weights change, for that by which they should; 1 if they have arrived.
+
+    They fall step by step. The first may be far too small, if there is nothing but noise.
+    """
+    if factor < ARRIVED:
+        return max(factor, 1 / FALL)
+    is_first = weights["outlier_alpha"] == weights[PROGRESS].first
+    return factor if is_first and factor > 1 / ARRIVED else 1.0
+
+
+def _balance(formulation: Formulation, D: Array, n_samples: int) -> float:
+    """Return the factor for atoms by which penalties on them and on codes are in balance, if ‖H‖ is ‖D‖."""
+    code, penalty = formulation.code.canonical, n_samples * formulation.dictionary.value(D)
+    if code is None or not code.ridge or not penalty:
+        return 1.0
+    return float((0.5 * code.ridge / penalty) ** 0.25 * np.linalg.norm(D) ** 0.5)
+
+
+def weight_of_noise(noise: float, n: float, d: int) -> float:
+    """Return outlier_alpha for which alpha is the norm of a matrix of noise, σ(√n + √d)."""
+    return noise * (math.sqrt(n) + math.sqrt(d)) / math.sqrt(max(n, d))
+
+
+def least_noise(source: AbstractSource, first: float, quantum: float) -> float:
+    """Return the level of noise below which there is only rounding, of the data or of numbers."""
+    n, d = source.n_samples, source.n_features
+    rounding = ROUNDING[source.dtype.name] * first / weight_of_noise(1.0, n, d)
+    return max(rounding, quantum / math.sqrt(12))
+
+
+def noise_of_fit(problem: Problem, D: Array, least: float) -> float:
+    """Return the standard deviation of the noise, at least as given, from residuals of a sample of rows.
+
+    Codes of k atoms take k of the d degrees of freedom of a row.
+    """
+    X, H, atoms = _fitted_sample(problem, D)
+    k, d = D.shape
+    return max(noise_level(X - H @ atoms) * (d / (d - k) if k < d else 1.0) ** 0.5, least)
+
+
+def noise_of_low_rank_fit(problem: Problem, D: Array, least: float, enough: float = 0.0) -> float:
+    """Return the same for a fit of low rank, which is refined on the sample, and need not be good.
+
+    Below ``enough`` the level is only an upper bound.
+    """
+    return max(low_rank_noise(*_fitted_sample(problem, D), enough), least)
+
+
+def _fitted_sample(problem: Problem, D: Array) -> tuple[Array, Array, Array]:
+    """Return some entries X of the data, and factors whose product fits them, in double precision."""
+    source, count = problem.source, max(NOISE_BLOCK, NOISE_BLOCK_PER_ATOM * len(D))
+    X = source.rows(source.layout.spread(count))
+    atoms = Atoms(D.astype(X.dtype, copy=False))
+    H = problem.formulation.encode(X, atoms, LOOK).H.astype(np.float64, copy=False)
+    features = np.arange(0, X.shape[1], -(-X.shape[1] // count))
+    return X[:, features].astype(np.float64), H, atoms.D[:, features].astype(np.float64)

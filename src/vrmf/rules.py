@@ -1,0 +1,139 @@
+"""Rules: when a run, or a stage of it, ends, and the reason in words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from vrmf.clock import Clock
+from vrmf.history import History, Iterate
+from vrmf.problem import Measurement
+from vrmf.solvers.base import rises
+from vrmf.terms.base import Array
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why a run ended, in words, and whether that means that it arrived."""
+
+    text: str
+    converged: bool
+    is_budget: bool = False
+    answer: Array | None = None  #: the dictionary that was found stationary
+
+    @property
+    def failed(self) -> bool:
+        """Whether the last iterate is of no use."""
+        return not self.converged and not self.is_budget
+
+
+Rule = Callable[[Iterate, History], Reason | None]
+
+#: A fit that gains this many times ``tol`` from one pass to the next is not stationary yet.
+STILL_GAINING = 10.0
+
+
+@dataclass(frozen=True)
+class Stationary:
+    """Stop when the relative stationarity is at most ``tol``, or at the level of rounding.
+
+    A fit that is nearly exact has nothing to gain either. A fit that still gains, more than STILL_GAINING
+    times ``tol`` from one pass to the next, goes on: near a saddle point a single step promises little,
+    while the objective falls and will fall faster.
+
+    A step measures with codes that are as exact as it needs, so ``certify`` measures once more, with
+    exact ones. The dictionary for which it confirms ``tol`` is the answer; else the run goes on.
+    """
+
+    tol: float
+    certify: Callable[[Array], Measurement]
+
+    def __call__(self, iterate: Iterate, history: History) -> Reason | None:
+        measured, best = history.last, history.best
+        if self.tol <= 0 or measured is None or best is None:
+            return None
+        # What was too small when it was confirmed last will be so again; so passes are not wasted.
+        if not measured.satisfies(self.tol if measured.is_exact else self.tol / min(history.doubt, 100.0)):
+            return None
+        if rises(measured.objective, best.objective, measured.D.dtype):
+            return None
+        if self._still_gains(measured, history):
+            return None
+        if not measured.is_exact:
+            measured = self.certify(measured.D)
+            history.correct(measured)
+            if not measured.satisfies(self.tol):
+                return None
+        promised = measured.relative_stationarity
+        text = f"stationary: a full step promises to lower the objective by {promised:.1e} of it"
+        if promised > self.tol and measured.is_nearly_exact(self.tol):
+            text = "stationary: the fit is nearly exact, there is next to nothing to gain"
+        elif promised <= measured.rounding:
+            text = "stationary to rounding: the objective cannot fall further"
+        return Reason(f"{text} (tol={self.tol:g})", True, answer=measured.D)
+
+    def _still_gains(self, measured: Measurement, history: History) -> bool:
+        if measured.relative_stationarity <= measured.rounding or measured.is_nearly_exact(self.tol):
+            return False
+        return history.recent_gain > STILL_GAINING * self.tol
+
+
+@dataclass(frozen=True)
+class MaxEpochs:
+    """Stop after so many epochs."""
+
+    limit: int
+
+    def __call__(self, iterate: Iterate, history: History) -> Reason | None:
+        if iterate.epoch < self.limit:
+            return None
+        return Reason(f"budget: max_iter={self.limit} epochs are done", False, is_budget=True)
+
+
+@dataclass(frozen=True)
+class StageEpochs:
+    """End a stage of a path after so many epochs in all: what follows may settle what it left."""
+
+    limit: int
+
+    def __call__(self, iterate: Iterate, history: History) -> Reason | None:
+        return Reason("the epochs of a stage are done", True) if iterate.epoch >= self.limit else None
+
+
+def time_is_over(clock: Clock) -> Reason:
+    """Return the reason of a run whose time is over."""
+    return Reason(f"budget: max_time={clock.limit:g} seconds are over", False, is_budget=True)
+
+
+@dataclass(frozen=True)
+class Diverged:
+    """Stop when numbers are no longer finite, or the dictionary is a billion times its first size."""
+
+    start: float  #: largest entry of the first dictionary
+
+    def __call__(self, iterate: Iterate, history: History) -> Reason | None:
+        size = float(np.max(np.abs(iterate.D)))
+        objective = 0.0 if history.last is None else history.last.objective
+        if size <= 1e9 * (self.start or math.inf) and math.isfinite(objective):
+            return None
+        return Reason(
+            "diverged: the dictionary grew without bound and the last sound one is kept; "
+            'use a smaller step_size (SGD: scale), or "auto"',
+            False,
+        )
+
+
+@dataclass(frozen=True)
+class Settled:
+    """End a stage of a path by a test of its own: stages that only lead to the next need not be exact."""
+
+    test: Callable[[Measurement], bool]
+
+    def __call__(self, iterate: Iterate, history: History) -> Reason | None:
+        measured = history.last
+        if measured is None or not self.test(measured):
+            return None
+        return Reason("settled: the next stage may begin", True, answer=measured.D)

@@ -1,0 +1,443 @@
+"""Laws of paths: robust models find the noise, and robust PCA its rank, with nothing but defaults."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import cvxpy
+import dask.array
+import numpy as np
+import pandas
+import pytest
+
+import vrmf
+from inputs import without_a_cluster as without_a_cluster  # a fixture for all tests here
+from shells import WITH_OUTLIERS, automatic, corrupted, rows
+from tables import generator
+from vrmf import RobustPCA, recovery, spectrum
+from vrmf.coding import Coder
+from vrmf.formulations import robust_pca
+from vrmf.noise import low_rank_noise, noise_level, quantum
+from vrmf.problem import Problem
+from vrmf.scenes import moving_scene
+from vrmf.sources import as_source
+from vrmf.spectrum import balanced_atoms, spectra
+from vrmf.terms.base import Array
+
+RANK = 5
+
+
+def problem(
+    n: int = 120, d: int = 100, errors: float = 0.05, noise: float = 0.0, seed: int = 0
+) -> tuple[Array, Array, Array]:
+    """Return corrupted rows, their low-rank part of rank 5 and of entries of size 1, and their errors."""
+    rng = np.random.default_rng([seed, n, d])
+    L = rng.standard_normal((n, RANK)) @ rng.standard_normal((RANK, d)) / RANK**0.5
+    S = np.where(rng.random((n, d)) < errors, 20 * rng.choice([-1.0, 1.0], (n, d)), 0.0)
+    return L + S + noise * rng.standard_normal((n, d)), L, S
+
+
+def error(model: Any, X: Array, L: Array) -> float:
+    """Return the relative error of the low-rank part."""
+    return float(np.linalg.norm(model.decompose(X)[0] - L) / np.linalg.norm(L))
+
+
+# What is recovered -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("shape", "errors"), [((120, 100), 0.1), ((100, 150), 0.05), ((500, 80), 0.05)])
+def test_data_without_noise_are_recovered_exactly(shape: tuple[int, int], errors: float) -> None:
+    X, L, S = problem(*shape, errors)
+    model = RobustPCA(random_state=0).fit(X)
+    assert model.rank_ == len(model.components_) == RANK
+    assert error(model, X, L) < 1e-5
+    assert np.mean(model.outlier_mask(X) == (S != 0)) > 0.998
+    assert model.stop_reason_.startswith("stationary")
+
+
+@pytest.mark.parametrize("noise", [0.01, 0.1, 0.5])
+def test_with_noise_the_error_is_that_of_the_clean_entries(noise: float) -> None:
+    X, L, S = problem(300, 200, noise=noise)
+    model = RobustPCA(random_state=0).fit(X)
+    U, s, V = np.linalg.svd(X - S, full_matrices=False)
+    best = np.linalg.norm((U[:, :RANK] * s[:RANK]) @ V[:RANK] - L) / np.linalg.norm(L)
+    assert model.rank_ == RANK and error(model, X, L) < 1.3 * best
+    assert model.noise_ == pytest.approx(noise, rel=0.05)
+    false_alarms = np.mean(model.outlier_mask(X)[S == 0])
+    assert 3e-4 < false_alarms < 3e-3
+    assert np.mean(model.outlier_mask(X, false_alarms=0.05)[S == 0]) == pytest.approx(0.05, rel=0.2)
+
+
+def test_it_is_the_convex_problem_if_weights_are_given_and_no_rank() -> None:
+    X, _, _ = problem(25, 18, 0.05, 0.1)
+    alpha, outlier_alpha = 4.0, 0.5
+    model = RobustPCA(alpha=alpha, outlier_alpha=outlier_alpha, random_state=0, tol=1e-9).fit(X)
+    L, S = cvxpy.Variable(X.shape), cvxpy.Variable(X.shape)
+    cost = 0.5 * cvxpy.sum_squares(X - L - S) + alpha * cvxpy.normNuc(L) + outlier_alpha * cvxpy.norm1(S)
+    least = cvxpy.Problem(cvxpy.Minimize(cost)).solve(solver="SCS", eps=1e-7)
+    assert model.objective_ * len(X) == pytest.approx(least, rel=1e-4)
+    assert model.dual_norm_ < 1.05
+    assert model.alpha_ == alpha and model.outlier_alpha_ == outlier_alpha
+    convex: Any = L.value
+    np.testing.assert_allclose(model.decompose(X)[0], convex, atol=0.02 * np.abs(convex).max())
+
+
+def test_structured_outliers_are_no_background() -> None:
+    """A block that moves slowly is nearly of low rank; it must not become a part of the low-rank fit."""
+    rng = generator("moving block")
+    background = 100 * rng.random((20, 30))
+    frames = np.repeat(background[None], 60, axis=0) * (1 + 0.05 * np.sin(np.arange(60) / 9))[:, None, None]
+    mask = np.zeros(frames.shape, dtype=bool)
+    for t in range(60):
+        mask[t, 6:12, t // 3 : t // 3 + 6] = True
+    frames = np.where(mask, 180.0, frames) + rng.standard_normal(frames.shape)
+    X, truth = frames.reshape(60, -1), mask.reshape(60, -1)
+    model = RobustPCA(random_state=0).fit(X)
+    found = model.outlier_mask(X)
+    assert model.rank_ == 1
+    assert 2 * np.sum(found & truth) / (np.sum(found) + np.sum(truth)) > 0.95
+
+
+def test_shrinkage_stays_where_the_fit_would_run_away() -> None:
+    """Objects so slow that they are weak components: without shrinkage these would fit them whole."""
+    scene = moving_scene(100, 0, speed=0.5)
+    model = RobustPCA(random_state=0).fit(scene.frames)
+    error = np.linalg.norm(model.decompose(scene.frames)[0] - scene.background)
+    assert error < 0.08 * np.linalg.norm(scene.background)
+    found, truth = model.outlier_mask(scene.frames), scene.mask
+    assert 2 * np.sum(found & truth) / (np.sum(found) + np.sum(truth)) > 0.93
+
+
+def test_weak_components_are_kept_if_there_are_no_strong_ones() -> None:
+    X, L, _ = problem(400, 300, noise=2.0)
+    model = RobustPCA(random_state=0).fit(X)
+    assert model.rank_ == RANK and error(model, X, L) < 0.5
+
+
+@pytest.mark.filterwarnings("ignore:.*No component stands out from the noise:UserWarning")
+@pytest.mark.parametrize("shape", [(200, 150), (2000, 20), (20, 500)])
+def test_pure_noise_has_no_rank(shape: tuple[int, int]) -> None:
+    X = generator("pure noise").standard_normal(shape)
+    model = RobustPCA(random_state=0).fit(X)
+    assert model.rank_ == 0 and model.components_.shape == (1, shape[1])
+    assert not np.any(model.decompose(X)[0])
+    assert model.noise_ == pytest.approx(1.0, rel=0.05)
+
+
+ODD: dict[str, Array] = {
+    "constant": np.full((40, 12), 3.0),
+    "zero": np.zeros((40, 12)),
+    "one row": generator("odd").standard_normal((1, 12)),
+    "one feature": generator("odd").standard_normal((40, 1)),
+    "all outliers": 1e3 * generator("odd").standard_cauchy((60, 40)),
+    "too high a rank": generator("odd").standard_normal((40, 30))
+    @ generator("odd").standard_normal((30, 40)),
+    "grey levels": np.round(50 * problem(errors=0.0)[1]),
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*No component stands out from the noise:UserWarning")
+@pytest.mark.parametrize("case", ODD)
+def test_odd_data_have_an_answer(case: str) -> None:
+    X = ODD[case]
+    model = RobustPCA(random_state=0).fit(X)
+    L, S = model.decompose(X)
+    assert np.isfinite(L).all() and np.isfinite(S).all() and np.linalg.norm(L) <= 1.1 * np.linalg.norm(X)
+    assert len(model.components_) == max(1, model.rank_) <= max(1, min(X.shape) // 2)
+    assert model.stop_reason_.startswith("stationary")
+
+
+def test_grey_levels_have_the_noise_of_rounding() -> None:
+    model = RobustPCA(random_state=0).fit(ODD["grey levels"])
+    assert model.rank_ == RANK and model.noise_ == pytest.approx(12**-0.5, rel=0.3)
+
+
+def test_a_rank_that_is_too_high_is_said_in_words() -> None:
+    X = generator("too high").standard_normal((24, 20))
+    with pytest.warns(UserWarning, match=r"The rank has reached 10, .* calls for more"):
+        model = RobustPCA(alpha=0.1, outlier_alpha=10.0, random_state=0).fit(X)
+    assert len(model.components_) == 10
+
+
+def test_nothing_but_noise_is_said_in_words() -> None:
+    with pytest.warns(UserWarning, match="No component stands out from the noise"):
+        RobustPCA(random_state=0).fit(generator("words").standard_normal((60, 40)))
+
+
+# Parameters ------------------------------------------------------------------------------------------
+
+
+def test_a_number_of_components_is_a_bound() -> None:
+    X, L, _ = problem()
+    model = RobustPCA(3, random_state=0).fit(X)
+    assert model.rank_ == 3 and model.dual_norm_ > 1.5
+    model = RobustPCA(20, random_state=0).fit(X)
+    assert model.rank_ == RANK and error(model, X, L) < 1e-5
+    assert model.transform(X).shape == (120, RANK)
+    assert list(model.get_feature_names_out()) == [f"robustpca{i}" for i in range(RANK)]
+
+
+@pytest.mark.parametrize("weight", [0.3, "paper"])
+def test_given_weights_are_kept_as_they_are(weight: Any) -> None:
+    X, _, _ = problem()
+    model = RobustPCA(8, alpha=weight, outlier_alpha=weight, random_state=0, max_iter=3, tol=0).fit(X)
+    value = 0.3 if weight == 0.3 else 100**-0.5
+    assert model.formulation_ == robust_pca(value, value, 120)
+    assert len(model.components_) == 8 and set(model.history_["stage"]) == {0}
+
+
+def test_one_weight_gives_the_other_at_the_classical_ratio() -> None:
+    X, _, _ = problem()
+    options: dict[str, Any] = {"n_components": 2, "max_iter": 1, "tol": 0, "random_state": 0}
+    one = RobustPCA(alpha=3.0, **options).fit(X)
+    other = RobustPCA(outlier_alpha=one.outlier_alpha_, **options).fit(X)
+    assert one.outlier_alpha_ == pytest.approx(3.0 / 120**0.5)
+    assert other.alpha_ == pytest.approx(3.0)
+
+
+def test_more_components_than_features_are_no_harm() -> None:
+    X, _, _ = problem(80, 12, 0.02)
+    model = RobustPCA(30, random_state=0).fit(X)
+    assert model.rank_ <= 12 and np.isfinite(model.decompose(X)[0]).all()
+
+
+@pytest.mark.parametrize("share", [0, 1, -0.1, 2.0, "few"])
+def test_a_share_of_false_alarms_is_between_0_and_1(share: Any) -> None:
+    X, _, _ = problem(30, 20)
+    model = RobustPCA(2, random_state=0).fit(X)
+    with pytest.raises(ValueError, match="`false_alarms` is"):
+        model.outlier_mask(X, false_alarms=share)
+
+
+# One fit, wherever the rows are -----------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("name", WITH_OUTLIERS)
+def test_a_path_has_the_same_bits_everywhere(name: str, tmp_path: Path) -> None:
+    X = np.abs(problem(90, 30, noise=0.05)[0])
+    np.save(tmp_path / "rows.npy", X)
+    options: dict[str, Any] = {"n_components": 6, "max_iter": 25, "tol": 1e-4}
+    first = automatic(name, **options).fit(X)
+    for data, threads in (
+        (X, 2),
+        (np.load(tmp_path / "rows.npy", mmap_mode="r"), 1),
+        (dask.array.from_array(X, chunks=(90, 30)), 1),
+    ):
+        again = automatic(name, **options).set_params(n_jobs=threads).fit(data)
+        np.testing.assert_array_equal(again.components_, first.components_)
+        assert again.history_["stage"] == first.history_["stage"] and again.noise_ == first.noise_
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("name", WITH_OUTLIERS)
+@pytest.mark.parametrize("c", [1e-5, 300.0])
+def test_scaled_data_give_the_scaled_path(name: str, c: float) -> None:
+    X = np.abs(problem(90, 30, noise=0.05)[0])
+    options: dict[str, Any] = {"n_components": 6, "max_iter": 40, "tol": 1e-4}
+    one, other = automatic(name, **options).fit(X), automatic(name, **options).fit(c * X)
+    assert other.noise_ / c == pytest.approx(one.noise_, rel=1e-2)
+    assert other.outlier_alpha_ / c == pytest.approx(one.outlier_alpha_, rel=1e-2)
+    L, scaled = one.decompose(X)[0], other.decompose(c * X)[0] / c
+    assert np.linalg.norm(scaled - L) < 1e-2 * np.linalg.norm(L)
+
+
+def test_the_record_tells_stages_and_atoms() -> None:
+    X, _, _ = problem()
+    model = RobustPCA(random_state=0).fit(X)
+    frame = pandas.DataFrame(model.history_)
+    assert frame["stage"].is_monotonic_increasing and frame["passes"].is_monotonic_increasing
+    assert frame["step"].tolist() == sorted(frame["step"]) and frame["seconds"].is_monotonic_increasing
+    assert all(counts.nunique() == 1 for _, counts in frame.groupby("stage")["n_components"])
+    assert frame["n_components"].iloc[-1] == RANK and frame["stage"].iloc[-1] > 2
+
+
+def test_a_budget_ends_a_path_in_words() -> None:
+    X, _, _ = problem(300, 200)
+    with pytest.warns(match="budget: max_iter=4"):
+        model = RobustPCA(random_state=0, max_iter=4).fit(X)
+    assert model.n_iter_ == 4 and np.isfinite(model.decompose(X)[0]).all()
+    began = time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        RobustPCA(random_state=0, max_time=0.05).fit(X)
+    assert time.perf_counter() - began < 0.05 * 1.2 + 1
+
+
+class Stop(Exception):
+    """What a step raises in the next test."""
+
+
+@pytest.mark.parametrize("stage", [1, 2])
+def test_a_path_goes_on_where_it_was_interrupted(
+    stage: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    X, _, _ = problem(errors=0.1, noise=0.01)
+    reference = RobustPCA(random_state=0).fit(X)
+    steps = reference.history_["step"]
+    place = steps[reference.history_["stage"].index(stage)] + 2
+    kind, left = vrmf.solvers.VR, place
+    honest = kind.step
+
+    def failing(self: Any, problem: Any, state: Any) -> Any:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise Stop
+        return honest(self, problem, state)
+
+    options: dict[str, Any] = {"random_state": 0, "checkpoint": tmp_path / "c", "checkpoint_every": 0}
+    with monkeypatch.context() as patch:
+        patch.setattr(kind, "step", failing)
+        with pytest.raises(Stop):
+            RobustPCA(**options).fit(X)
+    again = RobustPCA(**options).fit(X)
+    np.testing.assert_array_equal(again.components_, reference.components_)
+    assert again.noise_ == reference.noise_ and again.rank_ == reference.rank_
+    assert again.history_["step"] == steps and again.history_["stage"] == reference.history_["stage"]
+
+
+def test_a_warm_start_goes_on_from_the_components() -> None:
+    X, L, _ = problem()
+    model = RobustPCA(random_state=0, warm_start=True).fit(X)
+    passes = model.n_passes_
+    assert error(model.fit(X), X, L) < 1e-5 and model.rank_ == RANK
+    assert model.n_passes_ <= passes
+
+
+def test_models_come_back_from_files(tmp_path: Path) -> None:
+    X, _, _ = problem(noise=0.1)
+    model = RobustPCA(random_state=0).fit(X)
+    vrmf.save(model, tmp_path / "model")
+    same = vrmf.load(tmp_path / "model")
+    np.testing.assert_array_equal(same.outlier_mask(X), model.outlier_mask(X))
+    assert (same.rank_, same.noise_, same.dual_norm_) == (model.rank_, model.noise_, model.dual_norm_)
+    np.testing.assert_array_equal(same.partial_fit(X).components_, model.partial_fit(X).components_)
+
+
+# The parts ---------------------------------------------------------------------------------------------
+
+
+def test_spectra_are_those_of_the_matrices(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, _, _ = problem(noise=0.3)
+    form = robust_pca(30.0, 1.0, len(X))
+    D = generator("spectra").standard_normal((3, X.shape[1]))
+    task, coder = Problem(form, as_source(X)), Coder(tol=1e-10)
+    H = form.encode(X, vrmf.coding.Atoms(D), coder).H
+    E = form.residual(X, D, H)[0]
+    basis = np.linalg.svd(D, full_matrices=False)[2]
+    outside = np.linalg.svd(E - E @ basis.T @ basis, compute_uv=False)
+    small = spectra(task, D, coder, 1.0, 5)
+    np.testing.assert_allclose(small.fitted.values, np.linalg.svd(H @ D, compute_uv=False)[:3], rtol=1e-6)
+    np.testing.assert_allclose(small.missing.values, outside[: len(small.missing.values)], rtol=1e-6)
+    assert 1 <= len(small.missing.values) <= 5
+    assert small.norm >= outside[0] * 0.999
+    monkeypatch.setattr(spectrum, "MOST_FEATURES", 10)
+    large = spectra(task, D, coder, 1.0, 5)
+    np.testing.assert_allclose(large.missing.values, small.missing.values, rtol=0.05)
+    assert large.passes > small.passes
+
+
+def test_balanced_atoms_split_a_matrix_evenly() -> None:
+    _, L, _ = problem()
+    s, V = np.linalg.svd(L, full_matrices=False)[1:]
+    D = balanced_atoms(spectrum.Spectrum(s[:RANK], V[:RANK]))
+    H = np.linalg.lstsq(D.T, L.T, rcond=None)[0].T
+    np.testing.assert_allclose(np.linalg.norm(H, axis=0), np.linalg.norm(D, axis=1), rtol=1e-8)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.3])
+def test_the_noise_is_found_among_outliers(share: float) -> None:
+    rng = generator(f"noise {share}")
+    noise = 0.7 * rng.standard_normal((400, 100))
+    noise[rng.random(noise.shape) < share] += 30
+    assert noise_level(noise) == pytest.approx(0.7, rel=0.05)
+    H, D = rng.standard_normal((400, 4)), rng.standard_normal((4, 100))
+    assert low_rank_noise(H @ D + noise, 0.8 * H, D) == pytest.approx(0.7, rel=0.06)
+
+
+def test_noise_of_no_entries_and_of_equal_entries_is_none() -> None:
+    assert noise_level(np.empty((0, 3))) == 0 and noise_level(np.zeros((5, 3))) == 0
+    assert quantum(np.zeros((5, 3))) == 0 and quantum(generator("q").random((50, 3))) == 0
+
+
+@pytest.mark.parametrize("outlier_alpha", [0.3, 0.03, 0.003])
+def test_the_penalty_of_the_max_norm_goes_with_that_of_outliers(outlier_alpha: float) -> None:
+    """With a penalty that stays, the low-rank part would collapse."""
+    X, L, _ = problem(errors=0.02)
+    model = vrmf.MaxNormDecomposition(RANK, outlier_alpha=outlier_alpha, random_state=0, tol=1e-4).fit(X)
+    assert np.linalg.norm(model.decompose(X)[0]) > 0.75 * np.linalg.norm(L)
+
+
+@pytest.mark.parametrize("name", [name for name in WITH_OUTLIERS if name != "robust-pca"])
+def test_other_models_find_the_noise_too(name: str) -> None:
+    rng = generator("other models")
+    clean = rng.random((300, 3)) @ rng.random((3, 40)) * 4
+    X = clean + 0.05 * rng.standard_normal(clean.shape)
+    hit = rng.random(X.shape) < 0.05
+    X[hit] += 5
+    model = automatic(name, n_components=3, max_iter=300, tol=1e-5).fit(X)
+    assert model.noise_ == pytest.approx(0.05, rel=0.3)
+    assert np.linalg.norm(model.decompose(X)[0] - clean) < 0.06 * np.linalg.norm(clean)
+    assert np.mean(model.outlier_mask(X) == hit) > 0.96
+
+
+# Streams -----------------------------------------------------------------------------------------------
+
+
+def test_a_stream_keeps_the_rank_of_its_first_batch() -> None:
+    X, L, S = problem(600, 50, noise=0.05)
+    model = RobustPCA(random_state=0)
+    for batch in np.split(X, 10):
+        model.partial_fit(batch)
+        assert len(model.components_) == model.rank_ == RANK
+    assert error(model, X, L) < 0.1 and model.noise_ == pytest.approx(0.05, rel=0.3)
+    assert np.mean(model.outlier_mask(X) == (S != 0)) > 0.99
+    assert math.isnan(model.dual_norm_)
+
+
+def test_a_stream_follows_a_background_that_drifts() -> None:
+    rng = generator("drift")
+    days, nights = 100 * rng.random(200), 100 * rng.random(200)
+    model, errors = RobustPCA(1, random_state=0), []
+    for t in np.linspace(0, 1, 40):
+        light = (1 + 0.1 * rng.standard_normal((30, 1))) * ((1 - t) * days + t * nights)
+        batch = light + rng.standard_normal(light.shape)
+        batch[rng.random(batch.shape) < 0.05] = 255
+        model.partial_fit(batch)
+        errors.append(np.linalg.norm(model.decompose(batch)[0] - light) / np.linalg.norm(light))
+    assert max(errors[5:]) < 0.15 < np.linalg.norm(days - nights) / np.linalg.norm(days)
+
+
+def test_a_stream_after_a_fit_keeps_the_penalty_on_the_rank() -> None:
+    X, _, _ = problem(noise=0.1)
+    model = RobustPCA(random_state=0).fit(X)
+    shrinks_little = model.alpha_
+    model.partial_fit(X)
+    assert model.alpha_ > 1e4 * shrinks_little
+    assert model.alpha_ == pytest.approx(model.outlier_alpha_ * model._stream.weight**0.5, rel=1e-6)  # type: ignore[attr-defined]
+
+
+def test_the_rows_of_the_record_fit_the_stages_of_the_path() -> None:
+    """A stage that has grown has more atoms, at the same weights; one that falls has no more."""
+    X, _, _ = problem(errors=0.1)
+    seen: list[tuple[float, int]] = []
+    for current in RobustPCA(random_state=0).iterate(X):
+        stage = current.stage
+        if not seen or stage.index == len(seen):
+            seen.append((stage.weights["outlier_alpha"], len(stage.D)))
+    for (weight, k), (next_weight, next_k) in itertools.pairwise(seen):
+        assert next_weight <= weight and (next_weight == weight or next_k <= k)
+    assert seen[0][0] / seen[-1][0] == pytest.approx(1 / recovery.ROUNDING["float64"], rel=0.25)
+
+
+def test_corrupted_rows_of_the_shells_are_fitted_by_default() -> None:
+    """The small rows of other tests, whose fits are cut after two epochs there."""
+    X = corrupted(rows(n=60))
+    model = RobustPCA(random_state=0).fit(X)
+    assert model.rank_ >= 1 and model.stop_reason_.startswith("stationary")

@@ -126,7 +126,7 @@ def test_pure_noise_has_no_rank(shape: tuple[int, int]) -> None:
     model = RobustPCA(random_state=0).fit(X)
     assert model.rank_ == 0 and model.components_.shape == (1, shape[1])
     assert not np.any(model.decompose(X)[0])
-    assert model.noise_ == pytest.approx(1.0, rel=0.05)
+    assert model.noise_ == pytest.approx(1.0, rel=0.15)
 
 
 ODD: dict[str, Array] = {

@@ -30,7 +30,7 @@ from vrmf.solvers.vr import VRState
 FILES = Path(__file__).parent / "files"
 
 #: What the present versions hold.
-MODEL = (3, "b9833f08af37842e")
+MODEL = (3, "c66e7e95388bc23d")
 CHECKPOINT = (4, "829d9842a538a94f")
 
 

@@ -54,9 +54,18 @@ ROUNDING = {"float64": 1e-5, "float32": 1e-3}
 #: What is left of the penalty on the rank when the shrinkage is removed at the end.
 UNSHRUNK = 1e-6
 
-#: A singular value of the residual above so many times the edge of noise calls for a new atom; and before
-#: the last stage, if there are strong components: what is left of structured outliers may be as large.
-MISSING, SIGNIFICANT = 1.2, 2.0
+#: A singular value of the residual above so many times the edge of noise calls for a new atom.
+MISSING = 1.05
+
+#: The same before the last stage: if there are strong components, since what is left of structured outliers
+#: may be as large, and if there are none.
+SIGNIFICANT, SIGNIFICANT_ALONE = 1.5, 1.2
+
+#: If the noise rises by more than this factor when weak components are dropped, they were no outliers.
+RISE = 1.03
+
+#: Atoms that may be added at once, however few there are.
+FEWEST_NEW = 10
 
 #: Atoms are added so often at the same weights, at most: what comes after is in doubt.
 MOST_GROWTHS = 20
@@ -72,6 +81,10 @@ WEAK = 4.0
 
 #: A component that is so many times larger without shrinkage than expected has fitted outliers.
 RUNAWAY = 1.5
+
+#: Degrees of freedom for each entry beyond which a fit of low rank could explain all inliers, if atoms are
+#: too many.
+MOST_FREEDOM = 0.3
 
 #: How exact codes are where the rank and the noise are looked at.
 LOOK = Coder(tol=1e-5)
@@ -90,6 +103,7 @@ class Progress:
     growths: int = 0  #: how often atoms have been added at these weights
     level: float = MISSING  #: how many times the edge of noise a singular value must be
     is_checked: bool = False  #: whether weak components have been dropped at these weights
+    keeps_weak: bool = False  #: whether that was wrong, so that they may come back
     is_unshrunk: bool = False  #: whether the penalty on the rank has been removed
     is_full: bool = False  #: whether there was no room for the atoms that are called for
     has_run_away: bool = False  #: whether it had to come back, since components fitted outliers without it
@@ -162,8 +176,9 @@ class NoisePath(AbstractPath):
         progress: Progress = weights[PROGRESS]
         if progress.is_last:
             return None
-        find = noise_of_low_rank_fit if self.has_low_rank else noise_of_fit
-        noise = find(problem, D, progress.least)
+        n, d, k = source.n_samples, source.n_features, len(D)
+        is_refined = self.has_low_rank and k * (n + d - k) <= MOST_FREEDOM * n * d
+        noise = (noise_of_low_rank_fit if is_refined else noise_of_fit)(problem, D, progress.least)
         factor = weight_of_noise(noise, source.n_samples, source.n_features) / weights["outlier_alpha"]
         factor = _next_factor(factor, weights)
         scaled = self.family.scaled(weights, factor, replace(progress, noise=noise, is_last=factor == 1))
@@ -196,8 +211,10 @@ class RankPath(AbstractPath):
         if progress.is_last:
             return self._shrunk_again(stage, problem, D)
         room = self.most_components - len(D)
-        trim = TRIM * progress.noise if progress.is_checked and progress.noise is not None else math.inf
-        found = spectra(problem, D, LOOK, progress.level, max(1, min(room, len(D))), trim)
+        is_trimmed = progress.is_checked and not progress.keeps_weak
+        trim = TRIM * progress.noise if is_trimmed and progress.noise is not None else math.inf
+        most = max(1, min(room, max(len(D), FEWEST_NEW)))
+        found = spectra(problem, D, LOOK, progress.level, most, trim)
         if math.isinf(trim):
             progress = replace(progress, dual_norm=found.norm / found.alpha)
         if len(found.missing.values) and room > 0 and progress.growths < MOST_GROWTHS:
@@ -238,14 +255,18 @@ class RankPath(AbstractPath):
             return weights | {PROGRESS: replace(progress, is_last=True, is_full=is_full)}, VANISHED
         unit = weight_of_noise(1.0, n, d) / weights["outlier_alpha"]
         noise = noise_of_low_rank_fit(problem, D, progress.least, enough=1 / (FALL * unit))
+        before = progress.noise
+        if progress.is_checked and not progress.keeps_weak and before is not None and noise > RISE * before:
+            progress = replace(progress, keeps_weak=True, level=MISSING, growths=0)
+            return weights | {PROGRESS: progress}, VANISHED
         factor, progress = _next_factor(noise * unit, weights), replace(progress, noise=noise)
         if factor != 1:
-            progress = replace(progress, is_checked=False, level=MISSING, growths=0)
+            progress = replace(progress, is_checked=False, keeps_weak=False, level=MISSING, growths=0)
             return self.family.scaled(weights, factor, progress), DOUBTFUL
         # A component of the data with the singular value t is fitted with t − alpha.
         fitted, least = found.fitted.values / found.alpha, progress.level * found.edge / found.alpha - 1
         if not progress.is_checked and np.any(fitted <= WEAK):
-            level = SIGNIFICANT if np.any(fitted > WEAK) else MISSING
+            level = SIGNIFICANT if np.any(fitted > WEAK) else SIGNIFICANT_ALONE
             progress = replace(progress, is_checked=True, level=level, growths=0)
             return weights | {PROGRESS: progress}, WEAK
         rounding = ROUNDING[problem.source.dtype.name] * progress.first

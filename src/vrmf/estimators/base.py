@@ -244,9 +244,9 @@ class AbstractFactorizer(
         warn_of_outcome(name, solver, reason, report, self.tol, self._why_nothing)
         return codes if codes is not None or not keep_codes else self.transform(X)
 
-    def _start(self, source: AbstractSource, whole: bool = True) -> Stage:
-        """Return the first stage of a fit, or of a stream."""
-        seed, k = self._seed(), self._first_components(source)
+    def _start(self, source: AbstractSource, whole: bool = True, n_components: int | None = None) -> Stage:
+        """Return the first stage of a fit, or of a stream, which may have another number of atoms."""
+        seed, k = self._seed(), n_components or self._first_components(source)
         summary = DataSummary.of(source)
         weights = self._weights(source, summary, seed)
         formulation = self._formulation(source.n_samples, weights)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import math
 import warnings
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -41,8 +43,12 @@ from vrmf.spectrum import spectrum_of_fit
 from vrmf.terms import Ridge
 from vrmf.weights import DataSummary, chosen_weight
 
-#: The first weight of outliers, as a share of the data's spread.
-OUTLIER_SHARE = 0.3
+#: The first weight of outliers, as a share of the data's spread, or of a quantile of distances from the
+#: median: where most entries are nearly equal, the others tell the scale.
+OUTLIER_SHARE, OUTLIER_QUANTILE = 0.3, 0.8
+
+#: Rows of the first batch of a stream below which it tells neither the noise nor a rank.
+FEW_ROWS = 10
 
 #: Atoms with which a search for the rank begins.
 FIRST_COMPONENTS = 10
@@ -71,8 +77,14 @@ class Recovering(AbstractFactorizer):
         """Whether weights are automatic."""
 
     def _outlier_weight(self, value: Any, summary: DataSummary) -> float:
-        """Return the weight of outliers, the first one if it follows the noise."""
+        """Return the weight of outliers, the first one if it follows the noise.
+
+        Too large a first weight costs a stage or two, one that is too small the answer.
+        """
         auto = OUTLIER_SHARE * summary.spread
+        if self._follows_noise:
+            distances = np.abs(summary.sample - summary.center)
+            auto = max(auto, OUTLIER_SHARE * float(np.quantile(distances, OUTLIER_QUANTILE)))
         return chosen_weight("outlier_alpha", value, auto=auto, paper=summary.n_features**-0.5)
 
     def _progress(self, source: AbstractSource, summary: DataSummary, first: float) -> Progress:
@@ -95,26 +107,37 @@ class Recovering(AbstractFactorizer):
 
     def _keep_recovery(self, source: AbstractSource, weights: Weights, report: Report) -> None:
         """Set the attributes that outliers bring."""
-        problem, progress = Problem(self.formulation_, source), weights[PROGRESS]
+        problem, progress, D = Problem(self.formulation_, source), weights[PROGRESS], self.components_
         find = noise_of_low_rank_fit if self._has_low_rank else noise_of_fit
-        known = progress.noise
-        self.noise_ = find(problem, self.components_, progress.least) if known is None else known
+        self.noise_ = _known_noise(progress, report, lambda: find(problem, D, progress.least))
 
     # Streams -----------------------------------------------------------------------------------
 
     def _first_stage(self, source: AbstractSource) -> Stage:
-        """Follow the path on the first batch, up to its last stage, of which the shrinkage is kept."""
+        """Follow the path on the first batch, up to its last stage, of which the shrinkage is kept.
+
+        A batch of a few rows, or without a low-rank part, leaves the number of atoms as it is given.
+        """
         stage = self._start(source, whole=False)
         if not self._follows_noise:
             return stage
         problem, path = Problem(stage.formulation, source), self._path(source)
-        for current, _, _ in until_stopped(self._solver(), problem, stage, path, self._judge(None).rules):
-            stage = current.stage
-            if stage.weights[PROGRESS].is_last:
-                break
-        weights = self._family.shrunk(stage.weights)
+        found, D = stage, stage.D
+        if source.n_samples >= FEW_ROWS:
+            rules = self._judge(None).rules
+            for current, _, _ in until_stopped(self._solver(), problem, stage, path, rules):
+                found, D = current.stage, current.D
+                if found.weights[PROGRESS].is_last:
+                    break
+        if source.n_samples < FEW_ROWS or not np.any(D):  # nothing is found, and atoms of zeros stay
+            D = self._start(source, whole=False, n_components=self._components_of_stream(source)).D
+        weights = self._family.shrunk(found.weights)
         weights = weights | {PROGRESS: replace(weights[PROGRESS], is_last=True)}
-        return self._family.following(stage, source, current.D, weights)
+        return self._family.following(found, source, D, weights)
+
+    def _components_of_stream(self, source: AbstractSource) -> int:
+        """Return the number of atoms of a stream whose first batch does not tell it."""
+        return min(FIRST_COMPONENTS, source.n_features) if self.n_components is None else self.n_components
 
     def _after_batch(
         self, weights: Weights, derived: Weights, state: State, source: AbstractSource
@@ -130,10 +153,12 @@ class Recovering(AbstractFactorizer):
         noise = noise_of_fit(problem, state.D, now.least)
         if before.noise is not None:
             known = before.noise * now.first / before.first  # as the scale of the data has changed
+            mean = known + (noise - known) * rows / n
             # A background that moves is no outlier: what it leaves counts at once, and is forgotten slowly.
-            noise = max(noise, known + (noise - known) * rows / n)
+            noise = mean if rows < FEW_ROWS else max(noise, mean)
         weight = weight_of_noise(noise, n, source.n_features)
-        weight = weight if self._weight_rises else min(weight, now.first)
+        if rows < FEW_ROWS or not self._weight_rises:
+            weight = min(weight, now.first)
         progress = replace(now, noise=noise, is_last=True)
         return family.scaled(derived, weight / derived["outlier_alpha"], progress)
 
@@ -160,8 +185,11 @@ class Recovering(AbstractFactorizer):
         of batches there is an iterator of masks.
         """
         check_is_fitted(self)
-        if not hasattr(self, "noise_"):
-            raise ValueError("This model was saved by a version that did not estimate noise. Fit it anew.")
+        if math.isnan(getattr(self, "noise_", math.nan)):
+            raise ValueError(
+                "The noise of this model is not known: there was no time for it, or an earlier version has "
+                "saved it. Fit it anew."
+            )
         share = real_number("false_alarms", false_alarms, low=0, strict=True)
         if share >= 1:
             raise ValueError(f"`false_alarms` is {share}. Use a share below 1, such as 0.001.")
@@ -196,10 +224,10 @@ class RankFinding(Recovering):
     def _first_components(self, source: AbstractSource) -> int:
         most, is_open = self._most_components(source), self.n_components is None
         if self._goes_on and (is_open or self._follows_noise):
-            return len(self.components_)
+            return len(self.components_) if is_open else min(most, len(self.components_))
         if not isinstance(self.init, str):
             return len(self.init) if is_open else most
-        return min(FIRST_COMPONENTS, most) if is_open or self._follows_noise else most
+        return min(FIRST_COMPONENTS, most) if is_open else most
 
     @property
     def _why_nothing(self) -> str:
@@ -222,10 +250,9 @@ class RankFinding(Recovering):
                 UserWarning,
                 stacklevel=5,
             )
-        self.noise_ = (
-            noise_of_low_rank_fit(Problem(self.formulation_, source), self.components_, progress.least)
-            if progress.noise is None
-            else progress.noise
+        problem = Problem(self.formulation_, source)
+        self.noise_ = _known_noise(
+            progress, report, lambda: noise_of_low_rank_fit(problem, self.components_, progress.least)
         )
         self.dual_norm_ = np.nan if progress.dual_norm is None else progress.dual_norm
         if progress.rank is not None:
@@ -245,3 +272,10 @@ class RankFinding(Recovering):
     def _keep_stream(self) -> None:
         super()._keep_stream()
         self.rank_, self.dual_norm_ = len(self.components_), np.nan
+
+
+def _known_noise(progress: Progress, report: Report, find: Callable[[], float]) -> float:
+    """Return the noise as a path has found it, or as it is found now; NaN if there is no time for it."""
+    if progress.noise is not None:
+        return progress.noise
+    return math.nan if report.stats is None else find()

@@ -21,6 +21,9 @@ from vrmf.sources import AbstractSource
 from vrmf.terms.base import Array, row_norms
 from vrmf.weights import DataSummary, chosen_weight
 
+#: The strength of a penalty on the rank where that is bounded by a basis that the user gives.
+BOUNDED = 0.5
+
 
 def _is_auto(value: Any) -> bool:
     return isinstance(value, str) and value == "auto"
@@ -97,6 +100,10 @@ class RobustPCA(RankFinding):
     alpha: Any = "auto"
     outlier_alpha: Any = "auto"
     _size_power: ClassVar[float] = 0.5
+
+    def _growth(self, ratio: float) -> float:
+        # Singular values grow as √n, and ‖D‖ = ‖H‖.
+        return ratio**0.25 if self._follows_noise else 1.0
 
     def _check_components(self) -> None:
         count = self.n_components
@@ -221,11 +228,12 @@ class LowRankRepresentation(RankFinding):
     n_components : int
         The largest rank. If weights are given, it is the number of atoms.
     alpha : float, "auto" or "paper"
-        λ₁. ``"auto"`` makes the penalty as strong as that of RobustPCA along the basis.
+        λ₁. ``"auto"`` makes the penalty as strong as that of RobustPCA along the basis, or half as strong
+        along a basis that is given, since the rank is bounded as well.
     outlier_alpha : float, "auto" or "paper"
         λ₂. ``"auto"`` is σ(√n + √d)/√max(n, d) for noise of the standard deviation σ, to which both weights
-        fall from stage to stage, as in RobustPCA, or follows from alpha if that is given. ``"paper"`` is
-        1/√d for both.
+        fall from stage to stage, as in RobustPCA, or follows from alpha if that is given. With a basis that
+        is given it is 0.3 times the spread of the data, without a path. ``"paper"`` is 1/√d for both.
     basis : array of shape (p, d), or None
         Y. None takes 10 · n_components rows of the data at random (all, if there are fewer): enough
         to span a subspace of k dimensions with room for outlying rows, and cheap to factorise.
@@ -262,7 +270,7 @@ class LowRankRepresentation(RankFinding):
 
     @property
     def _follows_noise(self) -> bool:
-        return _is_auto(self.outlier_alpha) and _is_auto(self.alpha)
+        return self.basis is None and _is_auto(self.outlier_alpha) and _is_auto(self.alpha)
 
     def _weights(self, source: AbstractSource, summary: DataSummary, seed: int) -> Weights:
         d = summary.n_features
@@ -280,7 +288,8 @@ class LowRankRepresentation(RankFinding):
             outlier_alpha = (alpha * typical / _pairs(source.n_samples, d)) ** 0.5
         else:
             outlier_alpha = self._outlier_weight(self.outlier_alpha, summary)
-            alpha = chosen_weight("alpha", self.alpha, auto=outlier_alpha**2 / typical, paper=d**-0.5)
+            auto = outlier_alpha**2 / typical * (1.0 if self.basis is None else BOUNDED**2)
+            alpha = chosen_weight("alpha", self.alpha, auto=auto, paper=d**-0.5)
         weights = {
             "alpha": alpha,
             "per_sample": _is_auto(self.alpha),
@@ -289,7 +298,8 @@ class LowRankRepresentation(RankFinding):
             "dictionary_alpha": dictionary_alpha,
             PROGRESS: self._progress(source, summary, outlier_alpha),
         }
-        self._penalty(source.n_samples, weights)  # which raises before any work if its maps will not do
+        if self.basis_map is not None or self.residual_map is not None:
+            self._penalty(source.n_samples, weights)  # which raises before any work if they will not do
         return weights
 
     def _rows(self, source: AbstractSource, seed: int) -> Array:

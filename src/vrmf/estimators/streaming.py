@@ -67,7 +67,9 @@ class Streaming:
     def _solver(self) -> AbstractSolver: ...
 
     @abstractmethod
-    def _start(self, source: AbstractSource, whole: bool = True) -> Stage: ...
+    def _start(
+        self, source: AbstractSource, whole: bool = True, n_components: int | None = None
+    ) -> Stage: ...
 
     @abstractmethod
     def _weights(self, source: AbstractSource, summary: DataSummary, seed: int) -> Weights: ...
@@ -148,6 +150,8 @@ class Streaming:
             before, steps = self.n_samples_seen_, self.n_steps_
         self.n_samples_seen_ = before + source.n_samples
         remembered = solver.remembered(state, source.n_samples)
+        if isinstance(state, SMMState) and state.weight:
+            state = _rescaled(state, self._growth(remembered / state.weight))
         self.formulation_ = self._formulation(remembered, values_of(weights))
         with single_threaded_blas():
             problem = Problem(self.formulation_, source)
@@ -191,6 +195,10 @@ class Streaming:
         """Return the problem and the dictionary with which a stream begins, from its first batch."""
         return self._start(source, whole=False)
 
+    def _growth(self, ratio: float) -> float:
+        """Return by what factor atoms grow if there are so many times the rows."""
+        return 1.0
+
     def _accepts_components(self, count: int) -> bool:
         """Whether a stream with that many atoms can go on with these parameters."""
         return count == self.n_components
@@ -220,6 +228,8 @@ def _is_near_one(ratio: float) -> bool:
 
 def _rescaled(state: State, factor: float) -> State:
     """Return the state with atoms of another size; the codes in its sums change by the inverse."""
+    if factor == 1:
+        return state
     if isinstance(state, SMMState) and state.gram is not None and state.cross is not None:
         state = replace(state, gram=state.gram / factor**2, cross=state.cross / factor)
     return replace(state, D=state.D * factor)

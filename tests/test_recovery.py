@@ -433,7 +433,7 @@ def test_the_rows_of_the_record_fit_the_stages_of_the_path() -> None:
             seen.append((stage.weights["outlier_alpha"], len(stage.D)))
     for (weight, k), (next_weight, next_k) in itertools.pairwise(seen):
         assert next_weight <= weight and (next_weight == weight or next_k <= k)
-    assert seen[0][0] / seen[-1][0] == pytest.approx(1 / recovery.ROUNDING["float64"], rel=0.25)
+    assert seen[0][0] / seen[-1][0] >= 0.75 / recovery.ROUNDING["float64"]
 
 
 def test_corrupted_rows_of_the_shells_are_fitted_by_default() -> None:

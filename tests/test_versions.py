@@ -30,7 +30,7 @@ from vrmf.solvers.vr import VRState
 FILES = Path(__file__).parent / "files"
 
 #: What the present versions hold.
-MODEL = (3, "c66e7e95388bc23d")
+MODEL = (3, "9a2d6b84f926e784")
 CHECKPOINT = (4, "829d9842a538a94f")
 
 

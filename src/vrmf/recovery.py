@@ -48,7 +48,7 @@ FALL = 10.0
 #: Weights have arrived when those of the noise are above this share of them.
 ARRIVED = 0.8
 
-#: The smallest weights, as a share of the first, by precision: below them there is only rounding.
+#: The smallest weights, as a share of those of clean entries, by precision: there is only rounding below.
 ROUNDING = {"float64": 1e-5, "float32": 1e-3}
 
 #: What is left of the penalty on the rank when the shrinkage is removed at the end.
@@ -99,6 +99,7 @@ class Progress:
 
     first: float  #: the weight of outliers with which it began
     least: float  #: the level of noise that rounding, also that of the data, causes
+    rounding: float  #: the weight of outliers below which there is only rounding of numbers
     is_last: bool = False  #: whether this is the last stage
     growths: int = 0  #: how often atoms have been added at these weights
     level: float = MISSING  #: how many times the edge of noise a singular value must be
@@ -269,9 +270,8 @@ class RankPath(AbstractPath):
             level = SIGNIFICANT if np.any(fitted > WEAK) else SIGNIFICANT_ALONE
             progress = replace(progress, is_checked=True, level=level, growths=0)
             return weights | {PROGRESS: progress}, WEAK
-        rounding = ROUNDING[problem.source.dtype.name] * progress.first
         rank = int(np.sum(fitted > least))
-        is_noisy = weights["outlier_alpha"] > 2 * rounding
+        is_noisy = weights["outlier_alpha"] > 2 * progress.rounding
         is_unshrunk = self.unshrinks and is_noisy and 0 < rank < min(n, d)
         sizes = [float(size) for size in found.fitted.values[:rank] + found.alpha]
         progress = replace(progress, is_last=True, is_unshrunk=is_unshrunk, sizes=sizes)
@@ -303,11 +303,10 @@ def weight_of_noise(noise: float, n: float, d: int) -> float:
     return noise * (math.sqrt(n) + math.sqrt(d)) / math.sqrt(max(n, d))
 
 
-def least_noise(source: AbstractSource, first: float, quantum: float) -> float:
+def least_noise(source: AbstractSource, rounding: float, quantum: float) -> float:
     """Return the level of noise below which there is only rounding, of the data or of numbers."""
-    n, d = source.n_samples, source.n_features
-    rounding = ROUNDING[source.dtype.name] * first / weight_of_noise(1.0, n, d)
-    return max(rounding, quantum / math.sqrt(12))
+    unit = weight_of_noise(1.0, source.n_samples, source.n_features)
+    return max(rounding / unit, quantum / math.sqrt(12))
 
 
 def noise_of_fit(problem: Problem, D: Array, least: float) -> float:

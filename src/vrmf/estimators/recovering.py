@@ -25,6 +25,7 @@ from vrmf.path import AbstractPath, SingleStage, Stage
 from vrmf.problem import Problem
 from vrmf.recovery import (
     PROGRESS,
+    ROUNDING,
     UNSHRUNK,
     VANISHED,
     Family,
@@ -49,6 +50,9 @@ OUTLIER_SHARE, OUTLIER_QUANTILE = 0.3, 0.8
 
 #: Rows of the first batch of a stream below which it tells neither the noise nor a rank.
 FEW_ROWS = 10
+
+#: The smallest spread of clean entries, as a share of the first weight.
+SMALLEST_SPREAD = 1e-4
 
 #: Atoms with which a search for the rank begins.
 FIRST_COMPONENTS = 10
@@ -90,7 +94,10 @@ class Recovering(AbstractFactorizer):
     def _progress(self, source: AbstractSource, summary: DataSummary, first: float) -> Progress:
         """Return where a path begins."""
         rows = summary.sample[: max(1, QUANTUM_ENTRIES // summary.n_features)]
-        return Progress(first, least_noise(source, first, quantum(rows)))
+        # Gross outliers may make the first weight larger, and equal entries the spread smaller, than clean entries.
+        scale = max(OUTLIER_SHARE * summary.spread, SMALLEST_SPREAD * first)
+        rounding = ROUNDING[source.dtype.name] * scale
+        return Progress(first, least_noise(source, rounding, quantum(rows)), rounding)
 
     @property
     def _family(self) -> Family:

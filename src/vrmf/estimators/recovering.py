@@ -94,7 +94,7 @@ class Recovering(AbstractFactorizer):
     def _progress(self, source: AbstractSource, summary: DataSummary, first: float) -> Progress:
         """Return where a path begins."""
         rows = summary.sample[: max(1, QUANTUM_ENTRIES // summary.n_features)]
-        # Gross outliers may make the first weight larger, and equal entries the spread smaller, than clean entries.
+        # Gross outliers may raise the first weight, and equal entries lower the spread.
         scale = max(OUTLIER_SHARE * summary.spread, SMALLEST_SPREAD * first)
         rounding = ROUNDING[source.dtype.name] * scale
         return Progress(first, least_noise(source, rounding, quantum(rows)), rounding)

@@ -8,7 +8,7 @@
 ((100, 20), (100, 20))
 """
 
-from vrmf import solvers, terms, theory
+from vrmf import plots, solvers, terms, theory
 from vrmf._version import __version__
 from vrmf.estimators import (
     NMF,
@@ -22,6 +22,7 @@ from vrmf.estimators import (
     SmoothDictionaryLearning,
 )
 from vrmf.storage import load, save
+from vrmf.suggesting import Suggestion, suggest
 
 __all__ = [
     "NMF",
@@ -33,10 +34,13 @@ __all__ = [
     "RobustNMF",
     "RobustPCA",
     "SmoothDictionaryLearning",
+    "Suggestion",
     "__version__",
     "load",
+    "plots",
     "save",
     "solvers",
+    "suggest",
     "terms",
     "theory",
 ]

@@ -64,6 +64,9 @@ KINDS = "biufUS"
 #: Bytes that are read at once into an array.
 CHUNK = 2**22
 
+#: Fields of values that files of earlier versions have, and the present ones do not.
+OBSOLETE = {("Progress", "rounding")}
+
 
 class UnknownType(ValueError):
     """A file holds a value of a class that the reader was not given."""
@@ -198,7 +201,7 @@ class Reader:
                 f"The file uses {name}, which is not a part of vrmf. Pass its class: "
                 f"vrmf.load(path, terms=[{name}])."
             )
-        return self.kinds[name](**fields)
+        return self.kinds[name](**{k: v for k, v in fields.items() if (name, k) not in OBSOLETE})
 
     def _array(self, member: str) -> Any:
         with self._open(member) as stream:

@@ -61,9 +61,11 @@ def one_of(name: str, value: Any, choices: tuple[str, ...]) -> str:
     return str(value)
 
 
-def check_range(largest_row: float, largest_entry: float, dtype: Any, what: str = "data") -> None:
-    """Raise if fourth powers of rows, which curvatures contain, leave the range of the dtype."""
-    low, high = _safe_range(dtype)
+def check_range(
+    largest_row: float, largest_entry: float, dtype: Any, what: str = "data", power: int = 4
+) -> None:
+    """Raise if powers of rows, by default the fourth, which curvatures contain, leave the dtype's range."""
+    low, high = _safe_range(dtype, power)
     if largest_row > high or 0 < largest_entry < low:
         size = largest_row if largest_row > high else largest_entry
         raise ValueError(
@@ -77,6 +79,6 @@ def is_too_long(norm: float, dtype: Any) -> bool:
     return norm > _safe_range(dtype)[1]
 
 
-def _safe_range(dtype: Any) -> tuple[float, float]:
+def _safe_range(dtype: Any, power: int = 4) -> tuple[float, float]:
     limits = np.finfo(dtype)
-    return float(limits.tiny) ** 0.25, float(limits.max) ** 0.25
+    return float(limits.tiny) ** (1 / power), float(limits.max) ** (1 / power)

@@ -90,7 +90,8 @@ def _write_csv(path: Path, blocks: Iterator[Array], table: CodeTable) -> None:
     with replacing(path, table.overwrite) as file:
         file.write(_csv_lines([[*([table.row_label] if table.has_row_names else []), *table.components]]))
         for block, names in table.named(blocks):
-            lines = block.astype(str).tolist()  # the shortest digits that give the same number back
+            numbers = block.astype(np.uint8) if block.dtype == bool else block
+            lines = numbers.astype(str).tolist()  # the shortest digits that give the same number back
             if names is not None:
                 lines = [[name, *line] for name, line in zip(names, lines, strict=True)]
             file.write(_csv_lines(lines))

@@ -29,6 +29,7 @@ import scipy.io
 from numpy.typing import DTypeLike
 
 from vrmf.checks import real_number, whole_number
+from vrmf.extras import library
 from vrmf.sources import single_threaded_blas
 from vrmf.terms.base import Array
 
@@ -173,7 +174,7 @@ def _load(what: _Collection, download_if_missing: bool) -> tuple[Array, Array | 
 
 def _download(what: _Collection, if_missing: bool) -> Path:
     """Return the file in the cache, where a download puts it first if it is missing."""
-    import pooch  # here, since it takes a quarter of a second that few need
+    pooch = library("pooch", "A download")  # here, since it takes a quarter of a second that few need
 
     file = what.url.rpartition("/")[2]
     if not if_missing and not (Path(pooch.os_cache("vrmf")) / file).is_file():

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from vrmf.callers import level_of_caller
 from vrmf.contest import STARTS, best_start, has_dear_codes, rows_for_contest
 from vrmf.formulations import Formulation
 from vrmf.problem import feasible
@@ -111,7 +112,7 @@ def _warn_of_ones() -> None:
         "With init='ones' all atoms are equal, and they stay equal wherever equal atoms get "
         "equal codes: D then keeps rank one. It is meant for reproduction; use init='auto'.",
         UserWarning,
-        stacklevel=5,
+        stacklevel=level_of_caller(),
     )
 
 

@@ -104,7 +104,7 @@ class Interrupted(KeyboardInterrupt):
 
 Rules = Callable[[Stage, Problem], Sequence[Rule]]
 Record = Callable[[Iterate], Measurement | None]
-Watch = Callable[[Iterate, History], None]
+Watch = Callable[[Iterate, History], Reason | None]
 
 
 def until_stopped(
@@ -221,9 +221,10 @@ def follow(
     resume: Moment | None = None,
     clock: Clock | None = None,
 ) -> Outcome:
-    """Follow a path until it ends or there is a reason to stop; ``watch`` sees each iterate that is sound.
+    """Follow a path until it ends or there is a reason to stop.
 
-    An interrupt from the keyboard is raised as :class:`Interrupted` once there is a sound iterate.
+    ``watch`` sees each iterate that is sound, and may return a reason to stop. An interrupt from the
+    keyboard is raised as :class:`Interrupted` once there is a sound iterate.
     """
     sound, history = None, History()
     try:
@@ -231,7 +232,8 @@ def follow(
         for current, history, reason in moments:
             if current is not sound and (sound is None or reason is None or not reason.failed):
                 sound = current
-                watch(current, history)
+                wish = watch(current, history)
+                reason = wish if reason is None else reason
             if reason is not None:
                 assert sound is not None
                 return Outcome(sound, history, reason)

@@ -26,6 +26,18 @@ TRIMMING_ROUNDS = 20
 #: Entries that are looked at, from rows evenly spread: enough for the level to half a per cent.
 MOST_ENTRIES = 2**16
 
+#: Values that more than this share of the entries have, at an end of the range, are taken for cut off.
+CLIPPED = 1e-3
+
+#: So few equal entries say nothing.
+FEW = 3
+
+#: The share of entries that must be left without those that are cut off: else these values are the data.
+LEAST_LEFT = 0.25
+
+#: Degrees of freedom of a fit for each inlier beyond which it could explain half of them exactly.
+MOST_FREEDOM = 0.6
+
 #: Rounds in which a low-rank fit and its outliers are estimated anew, at most, and the fall of the noise
 #: below which they end.
 FIT_ROUNDS, SLOW = 20, 0.98
@@ -52,6 +64,30 @@ def noise_level(residuals: Array) -> float:
     return level
 
 
+def telling(X: Array) -> Array:
+    """Return which entries show the noise.
+
+    Rows and columns that are constant do not, such as the black border of an image. Nor do entries at a
+    bound of the range, such as black pixels, if many are there.
+
+    >>> X = np.clip(np.arange(100.0), 10, 200).reshape(5, 20)
+    >>> int(np.sum(telling(X)))
+    89
+    """
+    inside = np.ones(X.shape, dtype=bool)
+    for axis, width in ((0, len(X)), (1, X.shape[1])):
+        if width > 1 and X.size:
+            inside &= np.expand_dims(np.ptp(X, axis=axis) > 0, axis)
+    there = X[inside]
+    if not there.size:
+        return inside
+    # A few entries may be beyond the bound, such as outliers.
+    bounds = np.quantile(there, [CLIPPED, 1 - CLIPPED], method="nearest")
+    cut = [bound for bound in np.unique(bounds) if np.sum(there == bound) > max(FEW, CLIPPED * there.size)]
+    left = inside & ~np.isin(X, cut)
+    return left if np.sum(left) >= LEAST_LEFT * np.sum(inside) else inside
+
+
 def low_rank_noise(X: Array, H: Array, D: Array, enough: float = 0.0) -> float:
     """Return the standard deviation of the noise in X, of which HD is a rough fit of the right rank.
 
@@ -67,17 +103,22 @@ def low_rank_noise(X: Array, H: Array, D: Array, enough: float = 0.0) -> float:
     >>> round(low_rank_noise(X, 0.9 * H, D), 2)
     0.01
     """
+    used = np.any(D, axis=1)
+    H, D = H[:, used], D[used]
     (n, d), k = X.shape, len(D)
-    if k >= min(n, d):
-        return noise_level(X - H @ D)
-    fitted = H @ D
-    level = noise_level(X - fitted)
+    shown, fitted = telling(X), H @ D
+    level = noise_level((X - fitted)[shown])
+    if not 0 < k < min(n, d):
+        return level
     for _ in range(FIT_ROUNDS):
-        inliers = np.where(np.abs(X - fitted) > TRIM * level, fitted, X)
+        is_inlier = np.abs(X - fitted) <= TRIM * level
+        if k * (n + d - k) > MOST_FREEDOM * np.sum(is_inlier):
+            break
+        inliers = np.where(is_inlier, X, fitted)
         columns = np.linalg.qr(inliers @ np.linalg.qr(D.T)[0])[0]
         D = columns.T @ inliers
         fitted = columns @ D
-        before, level = level, min(level, noise_level(X - fitted))
+        before, level = level, min(level, noise_level((X - fitted)[shown]))
         if level > SLOW * before or level < enough:
             break
     return level * math.sqrt(n * d / ((n - k) * (d - k)))

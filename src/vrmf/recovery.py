@@ -20,13 +20,13 @@ import numpy as np
 
 from vrmf.coding import Atoms, Coder
 from vrmf.formulations import Formulation
-from vrmf.noise import TRIM, low_rank_noise, noise_level
+from vrmf.noise import TRIM, low_rank_noise, noise_level, telling
 from vrmf.path import AbstractPath, Stage
 from vrmf.problem import Measurement, Problem
 from vrmf.rules import MaxEpochs, Rule, Settled, StageEpochs
 from vrmf.sources import AbstractSource
 from vrmf.spectrum import Spectra, balanced_atoms, spectra, spectrum_of_fit
-from vrmf.terms.base import Array
+from vrmf.terms.base import Array, row_norms
 
 #: The key under which weights carry how far their path has come.
 PROGRESS = "progress"
@@ -36,11 +36,19 @@ PROGRESS = "progress"
 #: when weights fall stays behind.)
 SETTLED = 0.3
 
+#: The same once a fit has turned out to be hard: when weights fell, ‖X − L − S‖₂, or the norm of noise of
+#: that energy, was above so many times alpha, which the former is at the global minimum. Near the limits of
+#: recovery small forces mean large errors.
+SETTLED_IF_HARD, HARD = 0.03, 1.08
+
+#: Data of so many entries are treated as hard in any case, and may take so many epochs: that costs little.
+FEW_ENTRIES, MOST_IF_FEW = 10**4, 150
+
 #: Other stages have settled at this relative stationarity.
 SETTLED_TOL = 1e-4
 
-#: Epochs of a stage, at most, with solvers that measure, and with those that do not.
-MOST_EPOCHS, UNMEASURED_EPOCHS = 20, 10
+#: Epochs of a stage, at most, with solvers that measure, also if a fit is hard, and with those that do not.
+MOST_EPOCHS, MOST_IF_HARD, UNMEASURED_EPOCHS = 20, 60, 10
 
 #: Weights fall by at most this factor from stage to stage.
 FALL = 10.0
@@ -51,8 +59,12 @@ ARRIVED = 0.8
 #: The smallest weights, as a share of those of clean entries, by precision: there is only rounding below.
 ROUNDING = {"float64": 1e-5, "float32": 1e-3}
 
-#: What is left of the penalty on the rank when the shrinkage is removed at the end.
-UNSHRUNK = 1e-6
+#: What is left of the penalty on the rank when the shrinkage is removed at the end. The rest holds codes of
+#: rows in which outliers are many; without it they would grow to fit them.
+UNSHRUNK = 0.1
+
+#: A share that is nothing.
+NEGLIGIBLE = 1e-6
 
 #: A singular value of the residual above so many times the edge of noise calls for a new atom.
 MISSING = 1.05
@@ -99,8 +111,9 @@ class Progress:
 
     first: float  #: the weight of outliers with which it began
     least: float  #: the level of noise that rounding, also that of the data, causes
-    rounding: float  #: the weight of outliers below which there is only rounding of numbers
+    quantum: float = 0.0  #: the step of data that are whole multiples of one
     is_last: bool = False  #: whether this is the last stage
+    is_hard: bool = False  #: whether stages must settle more closely
     growths: int = 0  #: how often atoms have been added at these weights
     level: float = MISSING  #: how many times the edge of noise a singular value must be
     is_checked: bool = False  #: whether weak components have been dropped at these weights
@@ -121,6 +134,9 @@ class Family:
     formulation: Callable[[float, dict[str, Any]], Formulation]  #: for n rows and given weights
     alpha_power: float  #: alpha is in proportion to this power of outlier_alpha
     measures: bool  #: whether the solver measures as it goes
+    unshrunk_share: float  #: of the penalty on the rank, which is left when the shrinkage is removed
+    #: weights and atoms of the last stage, for those with which the stages before end
+    last: Callable[[dict[str, Any], Array, Problem], tuple[dict[str, Any], Array]]
 
     def scaled(self, weights: dict[str, Any], factor: float, progress: Progress) -> dict[str, Any]:
         """Return the weights with that of outliers multiplied by a factor."""
@@ -129,7 +145,11 @@ class Family:
 
     def unshrunk(self, weights: dict[str, Any]) -> dict[str, Any]:
         """Return the weights with hardly any penalty on the rank."""
-        return self.with_alpha(weights, UNSHRUNK**self.alpha_power)
+        progress: Progress = weights[PROGRESS]
+        if progress.is_unshrunk:
+            return weights
+        weights = weights | {PROGRESS: replace(progress, is_unshrunk=True)}
+        return self.with_alpha(weights, self.unshrunk_share**self.alpha_power)
 
     def shrunk(self, weights: dict[str, Any]) -> dict[str, Any]:
         """Return the weights with the penalty on the rank that a last stage has removed, if it did."""
@@ -137,7 +157,7 @@ class Family:
         if not progress.is_unshrunk:
             return weights
         weights = weights | {PROGRESS: replace(progress, is_unshrunk=False)}
-        return self.with_alpha(weights, UNSHRUNK**-self.alpha_power)
+        return self.with_alpha(weights, self.unshrunk_share**-self.alpha_power)
 
     def with_alpha(self, weights: dict[str, Any], factor: float) -> dict[str, Any]:
         """Return the weights with alpha, if there is one, multiplied by a factor."""
@@ -146,16 +166,19 @@ class Family:
     def following(
         self, stage: Stage, source: AbstractSource, D: Array, weights: dict[str, Any], passes: float = 0.0
     ) -> Stage:
-        """Return the stage with other atoms or weights."""
-        formulation = self.formulation(source.n_samples, weights)
-        D = D * _balance(formulation, D, source.n_samples)
+        """Return the stage with other atoms, of sizes as they are in this one, or other weights."""
+        formulation, n = self.formulation(source.n_samples, weights), source.n_samples
+        D = D * (balance(formulation, D, n) / balance(stage.formulation, D, n))[:, None]
         return stage.followed_by(formulation, D.astype(source.dtype), weights, passes)
 
     def rules(
-        self, stage: Stage, final: Sequence[Rule], settled: Callable[[Measurement], bool]
+        self, stage: Stage, problem: Problem, final: Sequence[Rule], settled: Callable[[Measurement], bool]
     ) -> list[Rule]:
         """Return the rules of a stage that leads to another: it ends when it has settled."""
-        epochs = MOST_EPOCHS if self.measures else UNMEASURED_EPOCHS
+        most = MOST_IF_HARD if stage.weights[PROGRESS].is_hard else MOST_EPOCHS
+        if problem.n_samples * problem.source.n_features <= FEW_ENTRIES:
+            most = MOST_IF_FEW
+        epochs = most if self.measures else UNMEASURED_EPOCHS
         budget = [rule for rule in final if isinstance(rule, MaxEpochs)]
         return [Settled(settled), *budget, StageEpochs(stage.epochs + epochs)]
 
@@ -170,7 +193,7 @@ class NoisePath(AbstractPath):
     def rules(self, stage: Stage, problem: Problem, final: Sequence[Rule]) -> Sequence[Rule]:
         if stage.weights[PROGRESS].is_last:
             return final
-        return self.family.rules(stage, final, lambda measured: measured.satisfies(SETTLED_TOL))
+        return self.family.rules(stage, problem, final, lambda measured: measured.satisfies(SETTLED_TOL))
 
     def after(self, stage: Stage, problem: Problem, D: Array) -> Stage | None:
         weights, source = stage.weights, problem.source
@@ -198,26 +221,27 @@ class RankPath(AbstractPath):
     family: Family
     most_components: int
     follows_noise: bool
-    unshrinks: bool  #: whether the last stage removes the shrinkage
     ends_if_full: bool  #: whether to go no further where there is no room for the atoms that are called for
 
     def rules(self, stage: Stage, problem: Problem, final: Sequence[Rule]) -> Sequence[Rule]:
-        if stage.weights[PROGRESS].is_last:
+        progress: Progress = stage.weights[PROGRESS]
+        if progress.is_last:
             return final
-        return self.family.rules(stage, final, lambda measured: measured.worst_feature <= SETTLED)
+        level = SETTLED_IF_HARD if progress.is_hard else SETTLED
+        return self.family.rules(stage, problem, final, lambda measured: measured.worst_feature <= level)
 
     def after(self, stage: Stage, problem: Problem, D: Array) -> Stage | None:
         weights, source = stage.weights, problem.source
         progress: Progress = weights[PROGRESS]
         if progress.is_last:
             return self._shrunk_again(stage, problem, D)
-        room = self.most_components - len(D)
         is_trimmed = progress.is_checked and not progress.keeps_weak
         trim = TRIM * progress.noise if is_trimmed and progress.noise is not None else math.inf
-        most = max(1, min(room, max(len(D), FEWEST_NEW)))
+        most = max(1, min(self.most_components, max(len(D), FEWEST_NEW)))
         found = spectra(problem, D, LOOK, progress.level, most, trim)
         if math.isinf(trim):
             progress = replace(progress, dual_norm=found.norm / found.alpha)
+        room = self._room(found)
         if len(found.missing.values) and room > 0 and progress.growths < MOST_GROWTHS:
             new = found.missing.first(room).less(found.alpha)
             atoms = balanced_atoms(found.fitted.above(VANISHED * found.alpha), new)
@@ -225,10 +249,15 @@ class RankPath(AbstractPath):
             return self.family.following(stage, source, atoms, grown, found.passes)
         scaled, dropped = self._next_weights(weights, progress, problem, D, found)
         kept = found.fitted.above(dropped * found.alpha)
+        atoms = balanced_atoms(kept) if len(kept.values) else np.zeros_like(D[:1])
         if scaled[PROGRESS].is_last:
             scaled[PROGRESS] = replace(scaled[PROGRESS], rank=len(kept.values))
-        atoms = balanced_atoms(kept) if len(kept.values) else np.zeros_like(D[:1])
+            scaled, atoms = self.family.last(scaled, atoms, problem)
         return self.family.following(stage, source, atoms, scaled, found.passes)
+
+    def _room(self, found: Spectra) -> int:
+        """Return how many atoms there may be besides those that have not vanished."""
+        return self.most_components - len(found.fitted.above(VANISHED * found.alpha).values)
 
     def _shrunk_again(self, stage: Stage, problem: Problem, D: Array) -> Stage | None:
         """Return a last stage with shrinkage if the fit has run away without, else None.
@@ -250,7 +279,9 @@ class RankPath(AbstractPath):
     ) -> tuple[dict[str, Any], float]:
         """Return the weights of the next stage, and the share of alpha below which atoms are dropped."""
         n, d = problem.n_samples, problem.source.n_features
-        lacks_room = len(found.missing.values) > 0 and len(D) == self.most_components < min(n, d)
+        lacks_room = (
+            len(found.missing.values) > 0 and not self._room(found) and self.most_components < min(n, d)
+        )
         is_full = self.ends_if_full and lacks_room
         if is_full or not self.follows_noise:
             return weights | {PROGRESS: replace(progress, is_last=True, is_full=is_full)}, VANISHED
@@ -262,7 +293,10 @@ class RankPath(AbstractPath):
             return weights | {PROGRESS: progress}, VANISHED
         factor, progress = _next_factor(noise * unit, weights), replace(progress, noise=noise)
         if factor != 1:
-            progress = replace(progress, is_checked=False, keeps_weak=False, level=MISSING, growths=0)
+            is_hard = progress.is_hard or max(found.norm, found.edge) > HARD * found.alpha
+            progress = replace(
+                progress, is_hard=is_hard, is_checked=False, keeps_weak=False, level=MISSING, growths=0
+            )
             return self.family.scaled(weights, factor, progress), DOUBTFUL
         # A component of the data with the singular value t is fitted with t − alpha.
         fitted, least = found.fitted.values / found.alpha, progress.level * found.edge / found.alpha - 1
@@ -271,11 +305,9 @@ class RankPath(AbstractPath):
             progress = replace(progress, is_checked=True, level=level, growths=0)
             return weights | {PROGRESS: progress}, WEAK
         rank = int(np.sum(fitted > least))
-        is_noisy = weights["outlier_alpha"] > 2 * progress.rounding
-        is_unshrunk = self.unshrinks and is_noisy and 0 < rank < min(n, d)
+        is_unshrunk = 0 < rank < min(n, d)
         sizes = [float(size) for size in found.fitted.values[:rank] + found.alpha]
-        progress = replace(progress, is_last=True, is_unshrunk=is_unshrunk, sizes=sizes)
-        last = weights | {PROGRESS: progress}
+        last = weights | {PROGRESS: replace(progress, is_last=True, sizes=sizes)}
         return self.family.unshrunk(last) if is_unshrunk else last, least
 
 
@@ -290,12 +322,19 @@ def _next_factor(factor: float, weights: dict[str, Any]) -> float:
     return factor if is_first and factor > 1 / ARRIVED else 1.0
 
 
-def _balance(formulation: Formulation, D: Array, n_samples: int) -> float:
-    """Return the factor for atoms by which penalties on them and on codes are in balance, if ‖H‖ is ‖D‖."""
-    code, penalty = formulation.code.canonical, n_samples * formulation.dictionary.value(D)
-    if code is None or not code.ridge or not penalty:
-        return 1.0
-    return float((0.5 * code.ridge / penalty) ** 0.25 * np.linalg.norm(D) ** 0.5)
+def balance(formulation: Formulation, D: Array, n_samples: float, codes: Array | None = None) -> Array:
+    """Return the factor for each atom by which penalties on it and on its codes are in balance.
+
+    ``codes`` are the norms of all codes of each atom, by default those of the atoms, which is balanced
+    in (P5). Codes change by the inverse.
+    """
+    code, sizes = formulation.code.canonical, row_norms(D)
+    if code is None or not code.ridge:
+        return np.ones(len(D))
+    on_codes = 0.5 * code.ridge * np.square(sizes if codes is None else codes) / n_samples
+    on_atoms = np.array([formulation.dictionary.value(atom[None]) for atom in D])
+    is_free = (on_atoms > 0) & (on_codes > 0)
+    return np.where(is_free, on_codes / np.where(is_free, on_atoms, 1), 1) ** 0.25
 
 
 def weight_of_noise(noise: float, n: float, d: int) -> float:
@@ -316,7 +355,7 @@ def noise_of_fit(problem: Problem, D: Array, least: float) -> float:
     """
     X, H, atoms = _fitted_sample(problem, D)
     k, d = D.shape
-    return max(noise_level(X - H @ atoms) * (d / (d - k) if k < d else 1.0) ** 0.5, least)
+    return max(noise_level((X - H @ atoms)[telling(X)]) * (d / (d - k) if k < d else 1.0) ** 0.5, least)
 
 
 def noise_of_low_rank_fit(problem: Problem, D: Array, least: float, enough: float = 0.0) -> float:

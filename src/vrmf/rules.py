@@ -10,6 +10,7 @@ import numpy as np
 
 from vrmf.clock import Clock
 from vrmf.history import History, Iterate
+from vrmf.path import Stage
 from vrmf.problem import Measurement
 from vrmf.solvers.base import rises
 from vrmf.terms.base import Array
@@ -23,6 +24,7 @@ class Reason:
     converged: bool
     is_budget: bool = False
     answer: Array | None = None  #: the dictionary that was found stationary
+    is_wanted: bool = False  #: whether the user has asked for it, so that it needs no warning
 
     @property
     def failed(self) -> bool:
@@ -79,6 +81,65 @@ class Stationary:
         if measured.relative_stationarity <= measured.rounding or measured.is_nearly_exact(self.tol):
             return False
         return history.recent_gain > STILL_GAINING * self.tol
+
+
+#: Epochs of a stage after which a solver may have settled that does not measure as it goes, and by what
+#: share of √tol of the data the objective may fall then while epochs double.
+FIRST_DOUBLING, SETTLED = 8, 0.25
+
+
+@dataclass(frozen=True)
+class Settling:
+    """Measure after 2, 4, 8, … epochs of a stage, and stop when it is stationary or has settled.
+
+    For solvers whose steps shrink and which do not measure as they go (SMM, SGD). Each doubling of the
+    epochs gains nearly as much as the one before, so they hardly ever become stationary to a small ``tol``.
+    They have settled when doubling has lowered the objective by at most √tol of it, or SETTLED · √tol of
+    the data: of the objective and the mean of ½‖hD‖², which add up to about the mean of ½‖x‖².
+    """
+
+    stationary: Stationary
+    stage: Stage
+    n_samples: int
+
+    def __call__(self, iterate: Iterate, history: History) -> Reason | None:
+        epochs, tol = iterate.state.epoch, self.stationary.tol
+        if tol <= 0 or not self._is_due(epochs, history):
+            return None
+        if math.isnan(history.objective[-1]):
+            history.note(self.stationary.certify(iterate.D))
+        arrived, last = self.stationary(iterate, history), history.last
+        half = self._objective_after(epochs // 2, history)
+        if arrived is not None or half is None or last is None or epochs < FIRST_DOUBLING:
+            return arrived
+        change, f = half - last.objective, abs(last.objective)
+        if not 0 <= change <= math.sqrt(tol) * max(f, SETTLED * (f + last.fitted)):
+            return None
+        share = change / (f or 1.0)
+        text = (
+            f"settled: epochs {iterate.epoch - epochs // 2} to {iterate.epoch} lowered the objective by "
+            f"{share:.1e} of it, little beside the data; a full step promises "
+            f"{last.relative_stationarity:.1e} more (tol={tol:g})"
+        )
+        return Reason(text, True, answer=last.D)
+
+    def _is_due(self, epochs: int, history: History) -> bool:
+        """Whether the newest iterate is the first after so many epochs, which are a power of 2."""
+        if epochs < 2 or epochs & (epochs - 1):
+            return False
+        return self._solved(history, -2) < epochs * self.n_samples
+
+    def _objective_after(self, epochs: int, history: History) -> float | None:
+        """Return the first objective that is known after so many epochs of this stage."""
+        for row, objective in enumerate(history.objective):
+            is_here = history.stage[row] == self.stage.index and not math.isnan(objective)
+            if is_here and self._solved(history, row) >= epochs * self.n_samples:
+                return objective
+        return None
+
+    def _solved(self, history: History, row: int) -> int:
+        """Return how many code problems the stage had solved at a row of its history."""
+        return round((history.passes[row] - self.stage.passes) * self.n_samples)
 
 
 @dataclass(frozen=True)

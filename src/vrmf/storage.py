@@ -31,10 +31,13 @@ from vrmf.solvers.base import State
 FORMAT = "vrmf-model"
 
 #: Versions: 1 had no ``relative_stationarity_`` and ``reconstruction_error_``; 2 has them.
-VERSION = 3
+VERSION = 4
 
 #: Attributes that a file may set, besides those with an underscore at their end.
 PRIVATE = ("_stream", "_stream_weights", "_sklearn_output_config")
+
+#: Attributes that are not written: callbacks of scikit-learn.
+TRANSIENT = ("_skl_callbacks",)
 
 _MODELS = {kind.__name__: kind for kind in ESTIMATORS.values()}
 
@@ -68,7 +71,8 @@ def write_model(model: AbstractFactorizer, path: Path, overwrite: bool) -> None:
         params["random_state"] = None
     if params["checkpoint"] is not None:
         params["checkpoint"] = os.fspath(params["checkpoint"])
-    attributes = {name: value for name, value in vars(model).items() if name not in params}
+    left_out = (*params, *TRANSIENT)
+    attributes = {name: value for name, value in vars(model).items() if name not in left_out}
     manifest = {
         "format": FORMAT,
         "version": VERSION,

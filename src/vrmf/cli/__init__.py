@@ -9,24 +9,40 @@ import click
 import numpy as np
 
 from vrmf._version import __version__
+from vrmf.cli.completing import completion
+from vrmf.cli.describing import info
+from vrmf.cli.exporting import export
 from vrmf.cli.fitting import fit
+from vrmf.cli.suggesting import suggest
 from vrmf.cli.transforming import transform
+from vrmf.cli.warming import warmup
 
 if TYPE_CHECKING:
     from vrmf.demo import VideoFit
 
 
-@click.group(context_settings={"show_default": True})
+@click.group(context_settings={"show_default": True, "help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="vrmf")
 def main() -> None:
-    """Stochastic matrix factorization by variance reduction."""
+    """Stochastic matrix factorization by variance reduction.
+
+    From a table to an answer: vrmf suggest DATA, vrmf fit DATA, vrmf info MODEL, vrmf export MODEL
+    --top 10, vrmf transform MODEL DATA.
+    """
 
 
-main.add_command(fit)
-main.add_command(transform)
+for command in (fit, transform, info, export, suggest, warmup, completion):
+    main.add_command(command)
 
 
-@main.command()
+@main.command(
+    epilog="""
+    \b
+    Examples:
+      vrmf demo
+      vrmf demo --frames 40 -o pictures
+    """
+)
 @click.option(
     "-o",
     "--output",
@@ -89,7 +105,14 @@ def _tell_video(video: VideoFit) -> None:
     )
 
 
-@main.command()
+@main.command(
+    epilog="""
+    \b
+    Examples:
+      vrmf reproduce --quick
+      vrmf reproduce figure1 theory
+    """
+)
 @click.argument("what", nargs=-1)
 @click.option("--quick", is_flag=True, help="Everything small, in under ten minutes.")
 @click.option(

@@ -1,7 +1,8 @@
-"""What commands that read and write files have in common."""
+"""What commands have in common."""
 
 from __future__ import annotations
 
+import difflib
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,32 +12,58 @@ from typing import Any, TypeVar
 import click
 from sklearn.exceptions import ConvergenceWarning
 
-from vrmf.sources import AbstractSource, as_source
-from vrmf.sources.files import INSIDE
-from vrmf.sources.lazy import dask_array
-from vrmf.sources.tables import as_table
+from vrmf.estimators import ESTIMATORS
 
 T = TypeVar("T", bound=Callable[..., Any])
 
 #: The exit code of a command that was interrupted from the keyboard.
 INTERRUPTED = 130
 
+#: The exit code of a fit whose budget ended before it was stationary; the model is written.
+UNFINISHED = 3
+
 force_option = click.option("--force", is_flag=True, help="Replace the output if it exists.")
-jobs_option = click.option("--jobs", type=int, help="Threads.  [default: all cores]")
-chunk_rows_option = click.option(
-    "--chunk-rows", type=click.IntRange(min=1), help="Rows read at once.  [default: about 32 MB]"
-)
+model_argument = click.argument("model", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 
 
-def output_option(default: str, text: str) -> Callable[[T], T]:
-    """Return the option for the file of results."""
+class ModelName(click.ParamType):
+    """The name of a model, in any case, with or without hyphens."""
+
+    name = "model"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> str:
+        """Return the name as the table of estimators has it."""
+        known = {_letters(name): name for name in ESTIMATORS}
+        known |= {_letters(kind.__name__): name for name, kind in ESTIMATORS.items()}
+        if _letters(value) in known:
+            return known[_letters(value)]
+        close = difflib.get_close_matches(_letters(value), known, n=1)
+        meant = f"Did you mean {known[close[0]]}? " if close else ""
+        self.fail(f"{value!r} is no model. {meant}Use one of {', '.join(ESTIMATORS)}.", param, ctx)
+
+    def get_metavar(self, param: Any, ctx: Any = None) -> str:
+        return f"[{'|'.join(ESTIMATORS)}]"
+
+    def shell_complete(self, ctx: Any, param: Any, incomplete: str) -> list[Any]:
+        found = [name for name in ESTIMATORS if name.startswith(incomplete.lower())]
+        return [click.shell_completion.CompletionItem(name) for name in found]
+
+
+def _letters(name: str) -> str:
+    return "".join(letter for letter in name.lower() if letter.isalnum())
+
+
+def output_option(default: str | None, text: str, *names: str) -> Callable[[T], T]:
+    """Return the option for a file of results."""
     kind = click.Path(path_type=Path)
-    return click.option("-o", "--output", type=kind, default=Path(default), help=text)
+    return click.option(
+        *(names or ("-o", "--output")), type=kind, default=default and Path(default), help=text
+    )
 
 
 @contextmanager
-def told_plainly() -> Iterator[None]:
-    """Turn errors of the user's making, warnings and interrupts into messages without a traceback."""
+def told_plainly(debug: bool = False) -> Iterator[None]:
+    """Turn errors of the user's making and warnings into lines without a traceback."""
     try:
         with warnings.catch_warnings(record=True) as warned:
             warnings.simplefilter("always", UserWarning)
@@ -45,26 +72,20 @@ def told_plainly() -> Iterator[None]:
                 yield
             finally:
                 for message in dict.fromkeys(str(warning.message) for warning in warned):
-                    click.echo(f"Warning: {message}", err=True)
+                    click.echo(f"Warning: {_one_line(message)}", err=True)
     except click.exceptions.Exit:  # which is a RuntimeError
         raise
-    except (ValueError, TypeError, OSError, ImportError, RuntimeError) as error:
-        raise click.ClickException(str(error)) from error
+    except (ValueError, TypeError, OSError, ImportError, RuntimeError, MemoryError) as error:
+        if debug:
+            raise
+        raise click.ClickException(_one_line(str(error)) or type(error).__name__) from error
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
 
 
 def stopped(message: str) -> click.exceptions.Exit:
     """Say how a command ended that was interrupted, and return what ends it."""
     click.echo(f"Stopped: {message}", err=True)
     return click.exceptions.Exit(INTERRUPTED)
-
-
-def file_of(data: str) -> Path:
-    """Return the file in which data are, without the name of a data set inside of it."""
-    return Path(data) if Path(data).exists() else Path(data.partition(INSIDE)[0])
-
-
-def rows_in(data: str, chunk_rows: int | None, jobs: int | None, lazily: bool = False) -> AbstractSource:
-    """Return the source of the rows in a file, here or on the workers of a cluster."""
-    if not lazily:
-        return as_source(data, jobs, chunk_rows=chunk_rows)
-    return as_source(dask_array(data, chunk_rows)).named(as_table(data).feature_names)

@@ -11,19 +11,23 @@ from typing import Any
 import click
 
 from vrmf.cli.common import (
-    chunk_rows_option,
-    file_of,
+    UNFINISHED,
+    ModelName,
     force_option,
-    jobs_option,
     output_option,
-    rows_in,
     stopped,
     told_plainly,
 )
+from vrmf.cli.describing import tell_outcome
+from vrmf.cli.progress import progress
+from vrmf.cli.reading import DataOptions, data_options, file_of, rows_in, tell_data
+from vrmf.cli.screen import Screen, output_options
 from vrmf.estimators import ESTIMATORS, AbstractFactorizer
 from vrmf.outputs import check_apart, check_output
 from vrmf.solvers import SOLVERS
+from vrmf.sources import AbstractSource
 from vrmf.storage import write_model
+from vrmf.suggesting import Suggestion, suggest
 
 #: Seconds to wait for a scheduler of Dask and for the first of its workers.
 PATIENCE = 10
@@ -46,37 +50,50 @@ OPTIONS = {
 WORDS = {"True": True, "False": False, "None": None}
 
 
-@click.command()
+@click.command(
+    epilog="""
+    \b
+    Examples:
+      vrmf fit cells.csv                                  # model and -k are suggested
+      vrmf fit cells.csv --model nmf -k 12 -o cells.vrmf
+      vrmf fit video.npy --model robust-pca --max-time 600 -o video.vrmf
+      vrmf fit samples/ --drop patient --drop tissue      # a folder of .parquet files
+      vrmf fit faces.h5::images -k 49 --set alpha=0.1 --set solver__batch_size=512
+    """
+)
 @click.argument("data")
-@click.option("--model", type=click.Choice(tuple(ESTIMATORS)), required=True, help="What to fit.")
+@click.option("--model", type=ModelName(), help="What to fit, in any case.  [default: as suggested]")
 @click.option(
     "-k",
     "--components",
     "n_components",
     type=click.IntRange(min=1),
-    help="Number of atoms; for robust-pca an upper bound of the rank, which may be left out.",
+    help="Number of atoms; for robust-pca an upper bound of the rank.  [default: as suggested]",
 )
 @output_option("model.vrmf", "File for the model.")
 @force_option
 @click.option("--solver", type=click.Choice(tuple(SOLVERS)), default="vr", help="Method.")
 @click.option("--max-iter", type=click.IntRange(min=1), default=300, help="Largest number of epochs.")
-@click.option("--max-time", type=click.FloatRange(min=0, min_open=True), help="Largest number of seconds.")
+@click.option(
+    "--max-time",
+    type=click.FloatRange(min=0, min_open=True),
+    help="Largest number of seconds.  [default: none]",
+)
 @click.option("--tol", type=click.FloatRange(min=0), default=1e-6, help="Relative stationarity to stop at.")
 @click.option("--seed", "random_state", type=click.IntRange(min=0), default=0, help="Random seed.")
-@jobs_option
-@chunk_rows_option
 @click.option(
     "--set",
     "settings",
     metavar="NAME=VALUE",
     multiple=True,
     help="Any other parameter of the model, as in --set alpha=0.5 or --set solver__batch_size=64; may be "
-    "repeated. Values are read as JSON, or as True, False and None, else as words.",
+    "repeated. Values are read as JSON, or as True, False and None, else as words.  [default: none]",
 )
 @click.option(
     "--checkpoint",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="File in which the fit is kept while it runs; if it is there already, the fit goes on from it.",
+    help="File in which the fit is kept while it runs; if it is there already, the fit goes on from it.  "
+    "[default: none]",
 )
 @click.option(
     "--checkpoint-every",
@@ -84,47 +101,94 @@ WORDS = {"True": True, "False": False, "None": None}
     default=60.0,
     help="Seconds between saves of it.",
 )
-@click.option("--scheduler", metavar="ADDRESS", help="Scheduler of Dask whose workers are to read DATA.")
-@click.option("--verbose", is_flag=True, help="Print a line for every epoch.")
+@click.option(
+    "--scheduler",
+    metavar="ADDRESS",
+    help="Scheduler of Dask whose workers are to read DATA.  [default: none]",
+)
+@click.option("--verbose", is_flag=True, help="Print a line for every epoch, instead of a bar.")
+@data_options
+@output_options
 def fit(
     data: str,
-    model: str,
+    model: str | None,
     output: Path,
     force: bool,
     scheduler: str | None,
-    chunk_rows: int | None,
-    jobs: int | None,
     settings: tuple[str, ...],
     verbose: bool,
+    as_json: bool,
+    quiet: bool,
+    debug: bool,
     **options: Any,
 ) -> None:
     """Fit a model to the rows in DATA and write it to a file.
 
-    DATA is the path of a .npy, .zarr, .h5, .parquet, .arrow or .feather file, or of a folder of .parquet
-    files; a data set inside of a file is named as in faces.h5::images. It is read chunk by chunk.
+    DATA is a table (.csv, .tsv, also .gz; .parquet, .arrow, .feather), an array (.npy, .npz, .mat, .zarr,
+    .h5), or a folder of .parquet files or images. A data set in a file is named as in faces.h5::images. An
+    array of three dimensions is a video, whose frames become rows. What is larger than memory is read chunk
+    by chunk.
 
-    An existing file is replaced with --force only, and DATA never. After Ctrl-C the file holds the best
-    model so far, and the exit code is 130.
+    Without --model, or without -k, they are suggested by a look at DATA.
+
+    On a terminal a bar shows the progress. An existing file is replaced with --force only, and DATA never.
+
+    Exit codes: 0 if the fit is stationary (or --tol is 0); 3 if the budget ended before, when the model is
+    written; 130 after Ctrl-C, when the file holds the best model so far; 1 for errors; 2 for wrong options.
     """
-    if options["n_components"] is None and model != "robust-pca":
-        raise click.UsageError("Missing option '-k' / '--components'. Only robust-pca finds it by itself.")
-    with told_plainly():
+    screen, reading = Screen(as_json, quiet), DataOptions.taken_from(options)
+    with told_plainly(debug):
         others = {"the data": file_of(data), "the checkpoint": options["checkpoint"]}
         check_output("--output", output, others, overwrite=force)
         if options["checkpoint"] is not None:
             check_apart("--checkpoint", options["checkpoint"], "the data", file_of(data))
-        estimator = ESTIMATORS[model](**options, n_jobs=jobs, verbose=int(verbose))
-        estimator.set_params(**_settings(settings))
+        wanted = _settings(settings)
         with _client(scheduler) if scheduler else nullcontext():
-            rows = rows_in(data, chunk_rows, jobs, lazily=bool(scheduler))
+            rows = rows_in(data, reading, lazily=bool(scheduler))
+            tell_data(screen, data, rows)
+            estimator = _estimator(screen, model, rows, options)
+            estimator.set_params(n_jobs=reading.jobs, verbose=int(verbose and not as_json), **wanted)
             try:
-                estimator.fit(rows)
+                with progress(estimator, is_wanted=not (verbose or quiet or as_json)):
+                    estimator.fit(rows)
             except KeyboardInterrupt:
                 _keep(estimator, output, force)
                 raise stopped(_whereabouts(estimator, output, options["checkpoint"])) from None
         _keep(estimator, output, force)
-    _tell(estimator)
-    click.echo(f"model         {output.resolve()}")
+    screen.title("Fit")
+    tell_outcome(screen, estimator)
+    screen.fact("file", str(output.resolve()), str(output.resolve()), label="model")
+    screen.finish()
+    if estimator.stop_reason_.startswith("budget") and estimator.tol > 0:
+        raise click.exceptions.Exit(UNFINISHED)
+
+
+def _estimator(
+    screen: Screen, model: str | None, rows: AbstractSource, options: dict[str, Any]
+) -> AbstractFactorizer:
+    """Return the estimator that the options name, or what is suggested for the data."""
+    k, parameters = options["n_components"], {}
+    if model is None or (k is None and model != "robust-pca"):
+        suggestion = suggest(rows)
+        screen.fact("suggestion", suggestion.to_dict())
+        if model is None:
+            screen.title("Suggested")
+            screen.note(str(suggestion))
+            model, parameters = suggestion.model, dict(suggestion.parameters)
+            k = suggestion.n_components if k is None else k
+        else:
+            k = _count(suggestion)
+            screen.note(f"Suggested: {k} components, as many as stand out of the noise.")
+    screen.fact("model", model, model)
+    screen.fact("n_components", k, "as the data call for" if k is None else str(k), label="components")
+    return ESTIMATORS[model](**(options | {"n_components": k})).set_params(**parameters)
+
+
+def _count(suggestion: Suggestion) -> int:
+    """Return the number of components that is suggested, also for another model."""
+    found = suggestion.findings
+    assert found is not None
+    return suggestion.n_components or max(1, found.rank)
 
 
 def _keep(estimator: AbstractFactorizer, output: Path, force: bool) -> None:
@@ -189,12 +253,3 @@ def _client(address: str) -> Iterator[None]:
                 f"The scheduler at {address} has no workers. Start one: dask worker {address}."
             ) from error
         yield
-
-
-def _tell(estimator: Any) -> None:
-    """Print how a fit ended."""
-    click.echo(f"objective     {estimator.objective_:.6g}")
-    click.echo(f"stationarity  {estimator.relative_stationarity_:.3g} of the objective")
-    click.echo(f"passes        {estimator.n_passes_:.1f}")
-    click.echo(f"seconds       {estimator.history_['seconds'][-1]:.2f}")
-    click.echo(f"stopped       {estimator.stop_reason_}")

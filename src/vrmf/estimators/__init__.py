@@ -2,18 +2,15 @@
 
 from vrmf.estimators.base import AbstractFactorizer
 from vrmf.estimators.composed import MatrixFactorization
+from vrmf.estimators.max_norm import MaxNormDecomposition
 from vrmf.estimators.plain import (
     NMF,
     DictionaryLearning,
     GroupDictionaryLearning,
     SmoothDictionaryLearning,
 )
-from vrmf.estimators.robust import (
-    LowRankRepresentation,
-    MaxNormDecomposition,
-    RobustNMF,
-    RobustPCA,
-)
+from vrmf.estimators.representation import LowRankRepresentation
+from vrmf.estimators.robust import RobustNMF, RobustPCA
 
 #: The estimators by the names that the command line accepts.
 ESTIMATORS: dict[str, type[AbstractFactorizer]] = {

@@ -16,17 +16,19 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, clone
-from sklearn.utils import check_random_state
 
 from vrmf.checks import check_flags, real_number, whole_number
 from vrmf.clock import Clock, watched_by
+from vrmf.estimators.callbacks import CallbackSupportMixin, Telling, with_callbacks
 from vrmf.estimators.data import centred, is_stream, rows_for
+from vrmf.estimators.html import FittedHTML
 from vrmf.estimators.inference import Inference
 from vrmf.estimators.outcome import Report
 from vrmf.estimators.parameters import NestedParameters
-from vrmf.estimators.reporting import recorder, warn_of_outcome, warn_of_size
+from vrmf.estimators.reporting import Watched, recorder, warn_of_outcome, warn_of_size
 from vrmf.estimators.resuming import InterruptedFit, Judge, run_fit
-from vrmf.estimators.streaming import SEEN, Streaming, Weights
+from vrmf.estimators.seeds import drawn_seed
+from vrmf.estimators.streaming import SEEN, Streaming, Weights, state_after_fit
 from vrmf.formulations import Formulation
 from vrmf.history import Iterate
 from vrmf.initial import given_dictionary, initial_dictionary
@@ -34,8 +36,7 @@ from vrmf.loop import Outcome, until_stopped
 from vrmf.path import AbstractPath, SingleStage, Stage
 from vrmf.problem import Problem, atoms_from_rows
 from vrmf.seen import DataSeen
-from vrmf.solvers import SOLVERS, AbstractSolver
-from vrmf.solvers.smm import SMMState
+from vrmf.solvers import SOLVERS, AbstractSolver, AbstractStreamSolver
 from vrmf.sources import AbstractSource, thread_count
 from vrmf.sources.lazy import lazy_part
 from vrmf.terms.base import AbstractTerm, Array
@@ -46,7 +47,14 @@ _ATTRIBUTES = "\nAttributes\n----------\n"
 
 @dataclass(eq=False, repr=False)
 class AbstractFactorizer(
-    NestedParameters, Streaming, Inference, ClassNamePrefixFeaturesOutMixin, BaseEstimator
+    FittedHTML,
+    CallbackSupportMixin,
+    NestedParameters,
+    Watched,
+    Streaming,
+    Inference,
+    ClassNamePrefixFeaturesOutMixin,
+    BaseEstimator,
 ):
     """The common parameters, and ``fit``, ``transform`` and the rest in terms of a formulation.
 
@@ -76,10 +84,12 @@ class AbstractFactorizer(
         outliers, in models that have them). It is confirmed by exact codes of all rows for
         the dictionary that is returned. A fit that still gains ten times as much from one pass to the next
         goes on. A fit that is nearly exact, to an error of 10⁻³ or √tol,
-        ends, too. 0 runs the whole budget. SMM and SGD know it only where
-        ``record_every`` makes it known.
-    random_state : int, RandomState instance or None
-        The same value gives the same bits, whatever the number of threads.
+        ends, too. 0 runs the whole budget. Without ``record_every`` SMM and SGD are measured after 2, 4,
+        8, … epochs, and stop as well when doubling the epochs has lowered the objective by at most √tol
+        of it, or √tol/4 of the mean of ½‖x‖².
+    random_state : int, Generator or RandomState of NumPy, or None
+        The same value gives the same bits, whatever the number of threads. From a generator each fit draws
+        one whole number.
     n_jobs : int or None
         Threads; None and -1 take all cores, -2 all but one.
     verbose : int
@@ -119,6 +129,8 @@ class AbstractFactorizer(
         The problem that was solved, with all weights.
     solver_ : AbstractSolver
         The method, with its options.
+    image_shape_ : tuple of two ints
+        Height and width, where the rows of a file are images or frames.
     mean_ : array of shape (n_features,)
         What was subtracted from each row, with ``center`` only.
     n_iter_, n_steps_ : int
@@ -190,9 +202,9 @@ class AbstractFactorizer(
         """Learn the dictionary from the rows of ``X``, shape (n, d).
 
         ``X`` is an array, a scipy.sparse matrix, a data frame, a memory-mapped array, a zarr array, an
-        h5py data set, an Arrow table, a dask or xarray array, the path of a file (.npy, .zarr, .h5,
-        .parquet, .arrow), or a source from :func:`vrmf.sources.as_source`. What is not in memory is
-        read chunk by chunk. An iterator of batches is learned from as by ``partial_fit``, once.
+        h5py data set, an Arrow table, a dask or xarray array, the path of a file or folder (see
+        :func:`vrmf.sources.open_table`), or a source from :func:`vrmf.sources.as_source`. What is not in
+        memory is read chunk by chunk. An iterator of batches is learned from as by ``partial_fit``, once.
         An interrupt from the keyboard (Ctrl-C) leaves the best dictionary so far in the model.
         """
         if is_stream(X):
@@ -228,18 +240,21 @@ class AbstractFactorizer(
                     yield current
                 last = current
 
+    @with_callbacks
     def _fit(self, X: Any, keep_codes: bool) -> Any:
         self._check_parameters()
         clock = self._clock()
         source, solver = self._source(X, reset=True), self._fit_solver()
         warn_of_size(self.n_components, source.n_samples, source.n_features)
         with closing(source):
+            telling = Telling.begin(self, X, source, solver)
             try:
-                outcome, report, codes = run_fit(self, source, solver, clock, keep_codes)
+                outcome, report, codes = run_fit(self, source, solver, clock, keep_codes, telling.watch)
             except InterruptedFit as stop:
                 self._keep(source, solver, *stop.found)
                 raise
             self._keep(source, solver, outcome, report)
+            telling.end()
         name, reason = type(self).__name__, outcome.reason
         warn_of_outcome(name, solver, reason, report, self.tol, self._why_nothing)
         return codes if codes is not None or not keep_codes else self.transform(X)
@@ -271,13 +286,7 @@ class AbstractFactorizer(
         return self.n_components
 
     def _seed(self) -> int:
-        try:
-            return int(check_random_state(self.random_state).randint(2**31 - 1))
-        except ValueError as error:
-            raise ValueError(
-                f"`random_state` is {self.random_state!r}. Use a whole number from 0 to 2³² − 1, a "
-                "RandomState, or None."
-            ) from error
+        return drawn_seed(self.random_state)
 
     def _keep(
         self, source: AbstractSource, solver: AbstractSolver, outcome: Outcome, report: Report
@@ -288,6 +297,7 @@ class AbstractFactorizer(
             self.mean_ = source.mean
         elif hasattr(self, "mean_"):
             del self.mean_
+        self._keep_image_shape(source)
         self.components_ = report.D
         self.formulation_ = stage.formulation
         self.solver_ = solver
@@ -303,7 +313,14 @@ class AbstractFactorizer(
         self.history_ = outcome.history.as_columns()
         self._stream_weights = stage.weights
         self._set_weights(source.n_samples, stage.weights)
-        self._stream = _stream_after(report, stage.seed, last.step)
+        self._stream = state_after_fit(report.D, report.stats, stage.seed)
+
+    def _keep_image_shape(self, source: AbstractSource) -> None:
+        """Set what pictures of atoms need to know, or forget what another fit has set."""
+        if source.image_shape is not None:
+            self.image_shape_ = source.image_shape
+        elif hasattr(self, "image_shape_"):
+            del self.image_shape_
 
     # Checks and small parts --------------------------------------------------------------------
 
@@ -365,7 +382,8 @@ class AbstractFactorizer(
         return SingleStage()
 
     def _judge(self, clock: Clock | None, keep_codes: bool = False) -> Judge:
-        return Judge(float(self.tol), int(self.max_iter), clock, keep_codes)
+        measures = self.record_every is not None or not isinstance(self._solver(), AbstractStreamSolver)
+        return Judge(float(self.tol), int(self.max_iter), clock, keep_codes, measures)
 
     def _clock(self) -> Clock | None:
         return None if self.max_time is None else Clock(float(self.max_time))
@@ -383,15 +401,6 @@ class AbstractFactorizer(
     @property
     def _n_features_out(self) -> int:
         return len(self.components_)
-
-
-def _stream_after(report: Report, seed: int, step: int) -> SMMState:
-    """Return the state from which ``partial_fit`` goes on after a fit."""
-    D, stats = report.D, report.stats
-    if stats is None:
-        return SMMState(D=D, seed=seed, step=step)
-    count = float(stats.count)
-    return SMMState(D=D, seed=seed, step=step, gram=stats.gram, cross=stats.cross(D), weight=count)
 
 
 @dataclass(eq=False, repr=False)

@@ -144,7 +144,7 @@ def read_in_pieces(X: Any) -> bool:
     library = type(X).__module__.partition(".")[0]
     if library == "pandas":
         return X.ndim == 2 and all(getattr(kind, "kind", "O") in "fiub" for kind in X.dtypes)
-    return library in ("zarr", "h5py", "dask", "xarray", "pyarrow")
+    return library in ("zarr", "h5py", "dask", "xarray", "polars", "pyarrow")
 
 
 def centred(source: AbstractSource) -> AbstractSource:

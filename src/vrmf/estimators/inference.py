@@ -13,6 +13,7 @@ from sklearn.base import TransformerMixin
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
+from vrmf.checks import one_of
 from vrmf.coding import EXACT, Atoms, Coder
 from vrmf.estimators.data import batches_with_rows, check_width, is_stream, rows_for, shape_of
 from vrmf.estimators.explained import Explained, Moments
@@ -44,9 +45,19 @@ class _OfRows:
     def parts(self, X: Array) -> tuple[Array, CodeQuality]:
         """Return the low-rank part and the outliers, side by side."""
         H, quality = self.codes(X)
+        return np.hstack([self.reconstructions(H), self._outliers(X, H)]), quality
+
+    def low_rank(self, X: Array) -> tuple[Array, CodeQuality]:
+        H, quality = self.codes(X)
+        return self.reconstructions(H), quality
+
+    def outliers(self, X: Array) -> tuple[Array, CodeQuality]:
+        H, quality = self.codes(X)
+        return self._outliers(X, H), quality
+
+    def _outliers(self, X: Array, H: Array) -> Array:
         R = self.formulation.residual(X, self.atoms.D, H)[1]
-        L = self.reconstructions(H)
-        return np.hstack([L, np.zeros_like(X) if R is None else R]), quality
+        return np.zeros_like(X) if R is None else R
 
     def distances(self, X: Array) -> tuple[Array, CodeQuality]:
         """Return how far entries are from the low-rank part."""
@@ -196,10 +207,18 @@ class Inference(TransformerMixin):
 
     def code_blocks(self, X: Any) -> Iterator[Array]:
         """Yield the codes of the rows of ``X`` block by block, in order, so that none need be kept."""
+        return self._blocks(X, "codes")
+
+    def part_blocks(self, X: Any, part: str) -> Iterator[Array]:
+        """Yield one of what :meth:`decompose` returns, "low_rank" or "outliers", block by block."""
+        return self._blocks(X, one_of("part", part, ("low_rank", "outliers")))
+
+    def _blocks(self, X: Any, name: str) -> Iterator[Array]:
+        """Yield what a function of rows gives, block by block."""
         check_is_fitted(self)
         source = self._new_rows(X)
         model = self._model(self._atoms(source.dtype), source.mean)
-        return told(source.map(model.codes), EXACT, source.dtype)
+        return told(source.map(getattr(model, name)), EXACT, source.dtype)
 
     def _check_output(self) -> None:
         """Raise if ``set_output`` asks for frames, which scikit-learn cannot make of an iterator."""

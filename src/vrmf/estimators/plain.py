@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from vrmf import formulations
+from vrmf.callers import level_of_caller
 from vrmf.checks import real_number, whole_number
 from vrmf.estimators.base import AtomsOfFixedSize, Weights
 from vrmf.formulations import Formulation
@@ -121,7 +122,7 @@ class GroupDictionaryLearning(AtomsOfFixedSize):
                 "With bounded=False the objective has no minimiser: atoms grow and codes shrink "
                 "for ever. It is the paper's form; use bounded=True.",
                 UserWarning,
-                stacklevel=5,
+                stacklevel=level_of_caller(),
             )
         return {
             "alpha": alpha,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -11,13 +10,11 @@ from typing import Any, TypeVar
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from vrmf.callers import level_of_caller
 from vrmf.coding import Coder, Codes
 from vrmf.stats import Stats
 
 T = TypeVar("T")
-
-#: Packages whose frames lie between a warning and the line of the user that it is about.
-_INSIDE = ("vrmf.", "sklearn.")
 
 
 @dataclass(frozen=True)
@@ -54,7 +51,7 @@ class CodeQuality:
                 f"{self.error:.1e}, above the tolerance {coder.reachable_tol(dtype):.1e}. A ridge on "
                 "codes helps.",
                 ConvergenceWarning,
-                stacklevel=_level_of_caller(),
+                stacklevel=level_of_caller(),
             )
 
 
@@ -65,11 +62,3 @@ def told(results: Iterable[tuple[T, CodeQuality]], coder: Coder, dtype: np.dtype
         quality += part
         yield result
     quality.warn(coder, dtype)
-
-
-def _level_of_caller() -> int:
-    """Return the stack level, for a warning of the function that asks, of the nearest line outside."""
-    level, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and f"{frame.f_globals.get('__name__')}.".startswith(_INSIDE):
-        level, frame = level + 1, frame.f_back
-    return level

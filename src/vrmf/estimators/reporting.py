@@ -1,17 +1,20 @@
-"""What a fit tells while it runs and when it ends."""
+"""What a fit records while it runs, and what it warns of when it ends."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from vrmf.callers import level_of_caller
 from vrmf.coding import EXACT
 from vrmf.estimators.outcome import Report
 from vrmf.estimators.quality import CodeQuality
-from vrmf.history import History, Iterate
+from vrmf.history import Iterate
+from vrmf.loop import Watch
 from vrmf.problem import Measurement, Problem
 from vrmf.rules import Reason
 from vrmf.solvers import AbstractSolver, AbstractStreamSolver
@@ -19,6 +22,22 @@ from vrmf.sources import AbstractSource
 
 #: Atoms for each feature beyond which a user is warned.
 MOST_ATOMS = 10
+
+
+class Watched:
+    """Fits that something else may watch, such as a progress bar."""
+
+    _watch: Watch | None = None  #: is told of each iterate
+
+
+@contextmanager
+def watched(model: Watched, watch: Watch) -> Iterator[None]:
+    """Have each iterate of a fit told, while the context lasts."""
+    model._watch = watch
+    try:
+        yield
+    finally:
+        del model._watch
 
 
 def recorder(
@@ -42,28 +61,6 @@ def recorder(
     return record
 
 
-def watcher(name: str, every: int, epoch: int | None = None) -> Callable[[Iterate, History], None]:
-    """Return a function that prints a line after every so many epochs, 0 for never.
-
-    A run that goes on has seen ``epoch`` already.
-    """
-    seen = epoch // every if epoch and every else 0
-
-    def watch(current: Iterate, history: History) -> None:
-        nonlocal seen
-        if not every or current.epoch // every <= seen:
-            return
-        seen = current.epoch // every
-        known = history.last
-        told = ""
-        if known is not None:
-            told = f"  f = {known.objective:.6g}  relative stationarity {known.relative_stationarity:.1e}"
-        time = f"{current.passes:.1f} passes  {current.seconds:.2f} s"
-        print(f"[{name}] epoch {current.epoch}  {time}{told}")
-
-    return watch
-
-
 def warn_of_size(n_components: int | None, n_samples: int, n_features: int) -> None:
     """Warn of more atoms than the data can tell apart, or than codes can be found for in good time."""
     if n_components is None:
@@ -73,7 +70,7 @@ def warn_of_size(n_components: int | None, n_samples: int, n_features: int) -> N
             f"n_components={n_components} for {n_samples} rows: copies of the rows fit them, so that atoms "
             f"need not mean anything, and time is spent on all of them. Use at most {n_samples}.",
             UserWarning,
-            stacklevel=4,
+            stacklevel=level_of_caller(),
         )
     elif n_components > MOST_ATOMS * n_features:
         warnings.warn(
@@ -81,7 +78,7 @@ def warn_of_size(n_components: int | None, n_samples: int, n_features: int) -> N
             "and the time of a code grows with the square of n_components. Use fewer than "
             f"{MOST_ATOMS * n_features} unless you know why.",
             UserWarning,
-            stacklevel=4,
+            stacklevel=level_of_caller(),
         )
 
 
@@ -94,26 +91,23 @@ def warn_of_outcome(
         warnings.warn(
             f"All codes of {name} are zero: the model explains nothing. {why_nothing}",
             UserWarning,
-            stacklevel=4,
+            stacklevel=level_of_caller(),
         )
     if stats is not None:
         CodeQuality.of_stats(stats).warn(EXACT, stats.slope.dtype)
-    if not reason.converged and (tol > 0 or not reason.is_budget):
+    if not reason.converged and not reason.is_wanted and (tol > 0 or not reason.is_budget):
         advice = ""
         if reason.is_budget and report.measured is not None:
             advice = (
                 f" Its relative stationarity is {report.measured.relative_stationarity:.1e}, tol={tol:g}. "
                 "Increase the budget or `tol`; features of very different scales slow a fit down."
             )
-        if reason.is_budget and isinstance(solver, AbstractStreamSolver):
-            advice = (
-                " SMM and SGD measure stationarity only if `record_every` is set; tol=0 asks for the "
-                "whole budget and does not warn."
-            )
+            if isinstance(solver, AbstractStreamSolver):
+                advice += ' Steps of SMM and SGD shrink: solver="vr" comes nearer.'
         if report.measured is None:
             advice = " There was no time to measure the dictionary, so its figures are NaN. Increase it."
         warnings.warn(
             f"{name} stopped before it was stationary ({reason.text}).{advice}",
             ConvergenceWarning,
-            stacklevel=4,
+            stacklevel=level_of_caller(),
         )

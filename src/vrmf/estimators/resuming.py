@@ -14,13 +14,14 @@ from vrmf.checkpoint import Checkpoint, Saved
 from vrmf.clock import Clock, watched_by
 from vrmf.declared import types_in
 from vrmf.estimators.outcome import Certifier, Report
-from vrmf.estimators.reporting import recorder, watcher
+from vrmf.estimators.progress import progress
+from vrmf.estimators.reporting import recorder
 from vrmf.fingerprint import data_fingerprint, described
 from vrmf.history import History, Iterate
 from vrmf.loop import Interrupted, Outcome, Watch, follow
 from vrmf.path import Stage
 from vrmf.problem import Problem
-from vrmf.rules import MaxEpochs, Rule, Stationary
+from vrmf.rules import MaxEpochs, Reason, Rule, Settling, Stationary
 from vrmf.solvers import AbstractSolver
 from vrmf.sources import AbstractSource
 
@@ -61,18 +62,31 @@ class Judge:
     clock : Clock or None
     keep_codes : bool
         Whether there is room for the codes of the last dictionary that was judged.
+    measures : bool
+        Whether dictionaries are measured along the way, by the solver or for the record.
     """
 
     certifier: Certifier  #: of the present stage
 
-    def __init__(self, tol: float, max_iter: int, clock: Clock | None, keep_codes: bool = False) -> None:
-        self.tol, self.max_iter, self.clock, self.keep_codes = tol, max_iter, clock, keep_codes
+    def __init__(
+        self,
+        tol: float,
+        max_iter: int,
+        clock: Clock | None,
+        keep_codes: bool = False,
+        measures: bool = True,
+    ) -> None:
+        self.tol, self.max_iter, self.clock = tol, max_iter, clock
+        self.keep_codes, self.measures = keep_codes, measures
 
     def rules(self, stage: Stage, problem: Problem) -> Sequence[Rule]:
         """Return the rules for a problem, whose dictionaries are judged by passes with exact codes."""
         codes = problem.source.room_for_codes(len(stage.D), LAST_CODES) if self.keep_codes else None
         self.certifier = Certifier(problem, codes, self.clock)
-        return [Stationary(self.tol, self.certifier), MaxEpochs(self.max_iter)]
+        stationary, budget = Stationary(self.tol, self.certifier), MaxEpochs(self.max_iter)
+        if self.measures:
+            return [stationary, budget]
+        return [Settling(stationary, stage, problem.n_samples), stationary, budget]
 
 
 def run_fit(
@@ -81,32 +95,20 @@ def run_fit(
     solver: AbstractSolver,
     clock: Clock | None,
     keep_codes: bool = False,
+    tell: Watch = lambda current, history: None,
 ) -> tuple[Outcome, Report, Any]:
-    """Run a fit until a rule ends it, and keep its checkpoint if it has one.
+    """Run a fit until a rule or ``tell`` ends it, and keep its checkpoint if it has one.
 
     The third result are the codes of the dictionary that is reported, if they are wanted and there was time
     for them. An interrupt from the keyboard is raised as :class:`InterruptedFit`.
     """
     checkpoint = None if model.checkpoint is None else checkpoint_of(model, source, solver)
     saved = None if checkpoint is None else checkpoint.read(solver, source)
-    if saved is None:
-        with watched_by(clock):
-            stage = model._start(source)
-    else:
-        # A generator that is shared with other models must be left as an uninterrupted fit leaves it.
-        model._seed()
-        stage = saved.stage
-    if saved is not None and clock is not None:
-        clock.go_on_from(saved.moment.seconds)
+    stage = _first_stage(model, source, saved, clock)
     judge = model._judge(clock, keep_codes)
     epoch = None if saved is None else saved.epoch
-    report = watcher(type(model).__name__, int(model.verbose), epoch)
-    with _keeping(checkpoint, saved) as keep:
-
-        def watch(current: Iterate, history: History) -> None:
-            report(current, history)
-            keep(current, history)
-
+    name, every = type(model).__name__, int(model.verbose)
+    with _keeping(checkpoint, saved) as keep, progress(name, every, epoch) as show:
         try:
             outcome = follow(
                 solver,
@@ -115,7 +117,7 @@ def run_fit(
                 model._path(source),
                 judge.rules,
                 record=recorder(source, model.record_every, epoch),
-                watch=watch,
+                watch=_all_of(show, model._watch, keep, tell),
                 resume=None if saved is None else saved.moment,
                 clock=clock,
             )
@@ -124,6 +126,30 @@ def run_fit(
             raise InterruptedFit(stop.outcome, report_so_far) from stop
     found = judge.certifier.report(solver, outcome)
     return outcome, found, None if found.stats is None else judge.certifier.codes
+
+
+def _first_stage(
+    model: AbstractFactorizer, source: AbstractSource, saved: Saved | None, clock: Clock | None
+) -> Stage:
+    """Return the stage with which a fit begins, or goes on."""
+    if saved is None:
+        with watched_by(clock):
+            return model._start(source)
+    # A generator that is shared with other models must be left as an uninterrupted fit leaves it.
+    model._seed()
+    if clock is not None:
+        clock.go_on_from(saved.moment.seconds)
+    return saved.stage
+
+
+def _all_of(*watches: Watch | None) -> Watch:
+    """Return one that tells all of them, and wishes what the first of them wishes that has a wish."""
+
+    def watch(current: Iterate, history: History) -> Reason | None:
+        wishes = [each(current, history) for each in watches if each is not None]
+        return next((wish for wish in wishes if wish is not None), None)
+
+    return watch
 
 
 def _keeping(checkpoint: Checkpoint | None, saved: Saved | None) -> AbstractContextManager[Watch]:

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from vrmf.estimators.data import batches_with_rows, check_width, is_stream
+from vrmf.estimators.seeds import generator_state, restore_generator
 from vrmf.formulations import Formulation
 from vrmf.history import History
 from vrmf.path import Stage
@@ -21,6 +22,8 @@ from vrmf.solvers import SGD, SMM, AbstractSolver, AbstractStreamSolver
 from vrmf.solvers.base import State
 from vrmf.solvers.smm import SMMState
 from vrmf.sources import AbstractSource, as_source, single_threaded_blas
+from vrmf.stats import Stats
+from vrmf.terms.base import Array
 from vrmf.weights import DataSummary
 
 #: Values of all weights of a formulation, by name.
@@ -50,6 +53,7 @@ class Streaming:
     center: bool
     warm_start: bool
     random_state: Any
+    n_jobs: int | None
     n_features_in_: int
     n_samples_seen_: int
     n_steps_: int
@@ -88,9 +92,11 @@ class Streaming:
         Automatic weights follow all rows seen: they are derived anew when the scale of the data has
         changed by 1%, or the number of rows by a quarter; those of models with outliers follow the noise of
         each batch. n inside ψ and inside weights is the number of rows that the solver remembers. The
-        number of atoms is fixed by the first batch. A batch that is refused leaves the model as it was.
-        Batches of an iterator may have no rows, and are skipped then. ``objective_``, ``stationarity_`` and
-        ``reconstruction_error_`` are NaN afterwards, since no pass over the whole stream is made.
+        number of atoms is fixed by the first batch; models with outliers and automatic weights are learned
+        anew from the rows that they keep while these are few, up to the 128th row. A batch that is refused
+        leaves the model as it was. Batches of an iterator may have no rows, and are skipped then.
+        ``objective_``, ``stationarity_`` and ``reconstruction_error_`` are NaN afterwards, since no pass
+        over the whole stream is made.
         ``checkpoint`` is neither read nor written; ``vrmf.save`` keeps a stream.
         """
         if is_stream(X):
@@ -141,18 +147,21 @@ class Streaming:
         solver, first = self._stream_solver(), not hasattr(self, "_stream")
         dtype = None if first else self._stream.D.dtype
         source = self._source(X, reset=first and not hasattr(self, "components_"), dtype=dtype)
+        before, steps = (0, 0) if first else (self.n_samples_seen_, self.n_steps_)
+        self.n_samples_seen_ = before + source.n_samples
+        if first:
+            self.history_ = History().as_columns()
+        elif self._begins_anew(before, self.n_samples_seen_) and SEEN in self._stream_weights:
+            source, first = self._rows_so_far(source), True
         if first:
             stage = self._first_stage(source)
-            state, weights, before, steps = solver.start(stage.D, stage.seed), stage.weights, 0, 0
-            self.history_ = History().as_columns()
+            state, weights = solver.start(stage.D, stage.seed), stage.weights
         else:
             state, weights = self._following(solver, source)
-            before, steps = self.n_samples_seen_, self.n_steps_
-        self.n_samples_seen_ = before + source.n_samples
+        state = _at_step_by_rows(state, source.n_samples)
         remembered = solver.remembered(state, source.n_samples)
-        if isinstance(state, SMMState) and state.weight:
-            state = _rescaled(state, self._growth(remembered / state.weight))
         self.formulation_ = self._formulation(remembered, values_of(weights))
+        state = _rescaled(state, self._size_factors(state, self.formulation_))
         with single_threaded_blas():
             problem = Problem(self.formulation_, source)
             state = solver.absorb(problem, state, epoch_rows=STREAM_ROWS * len(state.D))
@@ -191,12 +200,21 @@ class Streaming:
             state = solver.start(state.D, state.seed)
         return state, self._after_batch(weights, derived, state, source) | {SEEN: seen.settled()}
 
+    def _rows_so_far(self, source: AbstractSource) -> AbstractSource:
+        """Return the rows that the stream keeps, with those of one more batch."""
+        limit = self._remembered_rows(source.n_features)
+        return as_source(self._stream_weights[SEEN].after(source, limit).rows, n_jobs=self.n_jobs)
+
+    def _begins_anew(self, before: int, now: int) -> bool:
+        """Whether a stream of ``now`` rows is learned anew, since those before this batch told little."""
+        return False
+
     def _first_stage(self, source: AbstractSource) -> Stage:
         """Return the problem and the dictionary with which a stream begins, from its first batch."""
         return self._start(source, whole=False)
 
-    def _growth(self, ratio: float) -> float:
-        """Return by what factor atoms grow if there are so many times the rows."""
+    def _size_factors(self, state: State, formulation: Formulation) -> Array | float:
+        """Return by what factors atoms of free size grow where weights, or the number of rows, change."""
         return 1.0
 
     def _accepts_components(self, count: int) -> bool:
@@ -222,17 +240,46 @@ def values_of(weights: Weights) -> Weights:
     return {name: value for name, value in weights.items() if name != SEEN}
 
 
+def state_after_fit(D: Array, stats: Stats | None, seed: int) -> SMMState:
+    """Return the state from which a stream goes on after a fit, with sums over its rows, if known.
+
+    A stream of m rows remembers m/(1 + ρ) of them. All rows of a fit count, as those of a stream so long
+    that it remembers as many.
+    """
+    if stats is None:
+        return SMMState(D=D, seed=seed)
+    solved = round((1 + STREAM_FORGETTING) * stats.count)
+    return SMMState(
+        D=D,
+        seed=seed,
+        gram=stats.gram,
+        cross=stats.cross(D),
+        weight=float(stats.count),
+        solved=solved,
+        epoch=solved // (STREAM_ROWS * len(D)),
+    )
+
+
+def _at_step_by_rows(state: State, rows: int) -> State:
+    """Return the state at the step at which it were if all batches so far had had so many rows.
+
+    SMM forgets by steps; so it forgets by rows, however these are cut into batches.
+    """
+    return replace(state, step=-(-state.solved // rows)) if isinstance(state, SMMState) else state
+
+
 def _is_near_one(ratio: float) -> bool:
     return 1 / SAME_SCALE <= ratio <= SAME_SCALE
 
 
-def _rescaled(state: State, factor: float) -> State:
-    """Return the state with atoms of another size; the codes in its sums change by the inverse."""
-    if factor == 1:
+def _rescaled(state: State, factors: Array | float) -> State:
+    """Return the state with atoms of other sizes; the codes in its sums change by the inverse."""
+    if np.all(factors == 1):
         return state
+    column = np.broadcast_to(np.asarray(factors, dtype=state.D.dtype), len(state.D))[:, None]
     if isinstance(state, SMMState) and state.gram is not None and state.cross is not None:
-        state = replace(state, gram=state.gram / factor**2, cross=state.cross / factor)
-    return replace(state, D=state.D * factor)
+        state = replace(state, gram=state.gram / (column * column.T), cross=state.cross / column)
+    return replace(state, D=state.D * column)
 
 
 @contextmanager
@@ -242,12 +289,11 @@ def _unchanged_if_refused(model: Any) -> Iterator[None]:
     Attributes are replaced and never changed in place, so their values need no copies.
     """
     before, generator = dict(vars(model)), model.random_state
-    drawn = generator.get_state() if isinstance(generator, np.random.RandomState) else None
+    drawn = generator_state(generator)
     try:
         yield
     except BaseException:
         vars(model).clear()
         vars(model).update(before)
-        if drawn is not None:
-            generator.set_state(drawn)
+        restore_generator(generator, drawn)
         raise

@@ -10,12 +10,15 @@ array([4., 6.])
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
 from vrmf.sources.base import AbstractSource, RowCheck
 from vrmf.sources.layout import Layout, Sample
 from vrmf.sources.lazy import current_client, lazy_part
 from vrmf.sources.local import LocalSource
+from vrmf.sources.tables import AbstractTable
 from vrmf.sources.threads import single_threaded_blas, thread_count
 from vrmf.terms.base import Array
 
@@ -26,9 +29,38 @@ __all__ = [
     "RowCheck",
     "Sample",
     "as_source",
+    "open_table",
     "single_threaded_blas",
     "thread_count",
 ]
+
+
+def open_table(path: str | os.PathLike[str], **options: Any) -> AbstractTable:
+    """Return the rows in a file or folder, with what cannot be found out of how to read them.
+
+    Parameters
+    ----------
+    path : str or path
+        See :func:`vrmf.sources.files.open_table`.
+    **options
+        ``drop``, columns that are no features; ``index``, the column with the names of rows; and for text
+        ``separator``, ``decimal`` and ``header``: see :class:`vrmf.sources.options.FileOptions`.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "cells.csv"
+    >>> _ = path.write_text("cell,g1,tissue,g2\\na,1,lung,2\\nb,3,lung,4\\n")
+    >>> table = open_table(path, drop=["tissue"])
+    >>> table.shape, table.feature_names
+    ((2, 2), ('g1', 'g2'))
+    """
+    from vrmf.sources.files import open_table as opened
+    from vrmf.sources.options import FileOptions
+
+    if isinstance(drop := options.get("drop", ()), str):
+        raise ValueError(f"`drop` is {drop!r}. Use a list of names of columns.")
+    return opened(Path(path), FileOptions(**(options | {"drop": tuple(drop)})))
 
 
 def as_source(
@@ -37,10 +69,10 @@ def as_source(
     """Return the source of rows for what ``X`` is; a source is returned as it is.
 
     ``X`` may be an array, a memory-mapped array, a scipy.sparse matrix, a pandas data frame, an Arrow
-    table, a zarr array, an h5py data set, a dask or xarray array, or the path of a file (.npy, .zarr,
-    .h5, .parquet, .arrow). Options are those of :class:`~vrmf.sources.local.LocalSource`; a dask array in
-    a process that has a client of a cluster becomes a :class:`~vrmf.sources.cluster.ClusterSource`, with
-    its options.
+    table, a zarr array, an h5py data set, a dask or xarray array, the path of a file or folder, or what
+    :func:`open_table` returns. Options are those of :class:`~vrmf.sources.local.LocalSource`. A dask array
+    in a process that has a client of a cluster becomes a :class:`~vrmf.sources.cluster.ClusterSource`,
+    with its options.
     """
     if isinstance(X, AbstractSource):
         return X

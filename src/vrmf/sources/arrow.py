@@ -10,11 +10,15 @@ from typing import Any
 
 import numpy as np
 
+from vrmf.sources.options import FileOptions
 from vrmf.sources.tables import AbstractTable, common_float_type, joined, rows_per_chunk
 from vrmf.terms.base import Array
 
 #: What pandas calls a column for an index without a name.
 NAMELESS_INDEX = re.compile(r"__index_level_\d+__")
+
+#: All columns of a file are features.
+WHOLE = FileOptions()
 
 SAME = "Use files with the same columns."
 
@@ -33,15 +37,15 @@ class Columns:
         return cls.common({"": schema})
 
     @classmethod
-    def common(cls, schemas: Mapping[str, Any]) -> Columns:
+    def common(cls, schemas: Mapping[str, Any], options: FileOptions = WHOLE) -> Columns:
         """Return the columns that files have in common, or raise if one of them has others.
 
-        The order is that of the first file.
+        The order is that of the first file. Options name columns that are no features.
         """
         first, columns = next(iter(schemas)), None
         kinds: dict[str, list[Any]] = {}
         for file, schema in schemas.items():
-            found = _split(file, schema)
+            found = _split(file, schema, options)
             if columns is None:
                 columns = found
             _check_same(first, columns, file, found)
@@ -128,8 +132,8 @@ def arrow_table(X: Any) -> AbstractTable:
 Split = tuple[tuple[str, ...], tuple[str, ...]]
 
 
-def _split(file: str, schema: Any) -> Split:
-    """Return the names of features and of the columns of an index."""
+def _split(file: str, schema: Any, options: FileOptions) -> Split:
+    """Return the names of features and of the columns of an index, without those that are dropped."""
     names = list(schema.names)
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
@@ -138,8 +142,12 @@ def _split(file: str, schema: Any) -> Split:
         )
     told = (schema.pandas_metadata or {}).get("index_columns", [])
     told = told if isinstance(told, list) else []
+    options.check_names(names)
     index = [name for name in names if name in told or NAMELESS_INDEX.fullmatch(name)]
-    return tuple(name for name in names if name not in index), tuple(index)
+    features = options.features(names, {*index, options.index})
+    if options.index is not None:
+        index = [options.index]
+    return features, tuple(name for name in index if name not in options.drop)
 
 
 def _check_same(first: str, wanted: Split, file: str, found: Split) -> None:
@@ -161,6 +169,7 @@ def _checked_type(file: str, field: Any) -> Any:
     known = sys.modules["pyarrow"].types
     if not any(is_kind(field.type) for is_kind in (known.is_floating, known.is_integer, known.is_boolean)):
         raise ValueError(
-            f"{_in(file)}The column {field.name!r} is of type {field.type}. Use columns of real numbers."
+            f"{_in(file)}The column {field.name!r} is of type {field.type}. Use columns of real numbers; a "
+            f"file is read without this one by drop=({field.name!r},) (--drop {field.name})."
         )
     return np.dtype(field.type.to_pandas_dtype())

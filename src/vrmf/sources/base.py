@@ -115,6 +115,12 @@ class AbstractSource(ABC):
     #: What the names of rows are called.
     row_label: str = "row"
 
+    #: What was found out of how a file is to be read.
+    remarks: tuple[str, ...] = ()
+
+    #: Height and width, where each row is an image.
+    image_shape: tuple[int, int] | None = None
+
     #: After whose time blocks of rows are refused, if that is wanted.
     clock: Clock | None = None
 

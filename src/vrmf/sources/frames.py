@@ -1,7 +1,8 @@
-"""Tables of data frames of pandas, and of the labelled arrays of xarray."""
+"""Tables of data frames of pandas and polars, and of the labelled arrays of xarray."""
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -56,6 +57,60 @@ def frame_table(X: Any) -> AbstractTable:
     common_float_type(_columns(X))
     is_sparse = all(type(kind).__name__ == "SparseDtype" and kind.fill_value == 0 for kind in X.dtypes)
     return SparseFrameTable(X) if is_sparse and len(X.columns) else FrameTable(X)
+
+
+class PolarsTable(AbstractRowTable):
+    """A polars data frame of numbers; a block of rows at a time is made an array, with NaN for null."""
+
+    in_memory = True
+
+    def __init__(self, X: Any) -> None:
+        self.X, self.shape = X, X.shape
+        self.dtype = common_float_type((name, _polars_type(name, kind)) for name, kind in X.schema.items())
+        self.feature_names = tuple(X.columns)
+
+    def read(self, start: int, stop: int) -> Array:
+        return self._array(self.X[start:stop])
+
+    def take(self, rows: Array) -> Array:
+        return self._array(self.X[rows])
+
+    def bounds(self, chunk_rows: int | None) -> Array:
+        return np.array([0, self.shape[0]]) if chunk_rows is None else super().bounds(chunk_rows)
+
+    def _array(self, X: Any) -> Array:
+        polars = sys.modules["polars"]
+        kind = polars.Float32 if self.dtype == np.float32 else polars.Float64
+        return np.asarray(X.cast(kind).to_numpy(), dtype=self.dtype)
+
+
+def polars_table(X: Any) -> AbstractTable:
+    """Return the table of a data frame of polars."""
+    kind = type(X).__name__
+    if kind == "DataFrame":
+        return PolarsTable(X)
+    remedy = "X.collect()" if kind == "LazyFrame" else "a DataFrame of rows and features"
+    raise ValueError(f"The data are a {kind} of polars. Use {remedy}.")
+
+
+def _polars_type(name: str, kind: Any) -> np.dtype[Any]:
+    """Return the dtype of NumPy for a column of polars, or raise if it does not hold numbers."""
+    if kind.is_float() or kind.is_integer() or str(kind) == "Boolean":
+        return np.dtype(np.float32 if str(kind) == "Float32" else _SHORT.get(str(kind), np.float64))
+    raise ValueError(
+        f"The column {name!r} is of type {kind}. Use columns of real numbers: drop it by X.drop({name!r}), "
+        "or turn it into numbers."
+    )
+
+
+#: Types of polars whose numbers single precision holds.
+_SHORT = {
+    "Boolean": np.bool_,
+    "Int8": np.int8,
+    "UInt8": np.uint8,
+    "Int16": np.int16,
+    "UInt16": np.uint16,
+}
 
 
 def _columns(X: Any) -> list[tuple[Any, Any]]:

@@ -65,7 +65,8 @@ class LocalSource(AbstractSource):
         if chunk_rows is not None:
             whole_number("chunk_rows", chunk_rows, low=1)
         self.n_features, self.feature_names = self.table.shape[1], self.table.feature_names
-        self.row_label = self.table.row_label
+        self.row_label, self.image_shape = self.table.row_label, self.table.image_shape
+        self.remarks = self.table.remarks
         self.reading = Reading(self.table.dtype, mean, check)
         if sampling == "auto":
             cheap = isinstance(self.table, AbstractRowTable) and self.table.cheap_rows

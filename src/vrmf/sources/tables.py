@@ -12,6 +12,7 @@ array([[0., 1., 0., 0.],
 
 from __future__ import annotations
 
+import math
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
@@ -51,6 +52,8 @@ class AbstractTable(ABC):
     in_memory: bool = False
     feature_names: tuple[str, ...] | None = None  #: of the columns, where they have names
     row_label: str = "row"  #: what the names of rows are called
+    image_shape: tuple[int, int] | None = None  #: height and width, where each row is an image
+    remarks: tuple[str, ...] = ()  #: what was found out of how a file is to be read
 
     @abstractmethod
     def read(self, start: int, stop: int) -> Array:
@@ -103,6 +106,23 @@ class ArrayTable(AbstractRowTable):
         return super().bounds(chunk_rows)
 
 
+class NamedTable(ArrayTable):
+    """An array whose features or rows have names."""
+
+    def __init__(
+        self,
+        X: Any,
+        feature_names: tuple[str, ...] | None,
+        row_names: list[str] | None,
+        row_label: str = "row",
+    ) -> None:
+        super().__init__(X)
+        self.feature_names, self.row_label, self._row_names = feature_names, row_label, row_names
+
+    def row_names(self, start: int, stop: int) -> list[str] | None:
+        return None if self._row_names is None else self._row_names[start:stop]
+
+
 class SparseTable(AbstractRowTable):
     """A sparse matrix in CSR form, of which a block of rows at a time is made dense."""
 
@@ -125,10 +145,11 @@ class SlicedTable(AbstractTable):
     """Anything with ``shape``, ``dtype`` and slices of rows: zarr arrays, h5py data sets, dask arrays.
 
     Chunks are whole numbers of the chunks in which it is stored, so that none is read twice in a pass.
+    Frames of a video, which has three dimensions, become rows.
     """
 
     def __init__(self, X: Any) -> None:
-        self.X, self.shape, self.dtype = X, tuple(X.shape), float_type(X.dtype)
+        self.X, self.shape, self.dtype = X, (X.shape[0], math.prod(X.shape[1:])), float_type(X.dtype)
         stored = getattr(X, "shards", None) or getattr(X, "chunks", None)
         self.stored_rows: int | None = stored[0] if stored else None
         self.feature_names = _names_in(X, FEATURE_NAMES, self.shape[1])
@@ -143,7 +164,7 @@ class SlicedTable(AbstractTable):
         rows = np.empty((stop - start, self.shape[1]), dtype=self.dtype)
         edges = [start, *range((start // step + 1) * step, stop, step), stop]
         for low, high in pairwise(edges):
-            rows[low - start : high - start] = self.X[low:high]
+            rows[low - start : high - start] = np.reshape(self.X[low:high], (high - low, self.shape[1]))
         return rows
 
     def bounds(self, chunk_rows: int | None) -> Array:
@@ -192,6 +213,10 @@ def as_table(X: Any) -> AbstractTable:
         from vrmf.sources.frames import frame_table
 
         return frame_table(X)
+    if library == "polars":
+        from vrmf.sources.frames import polars_table
+
+        return polars_table(X)
     if library == "pyarrow":
         from vrmf.sources.arrow import arrow_table
 

@@ -1,4 +1,4 @@
-"""Pictures of dictionaries, videos and runs. Every function returns a matplotlib figure.
+"""Whole figures of dictionaries, videos and runs. Every function returns a matplotlib figure.
 
 >>> import numpy as np
 >>> figure = atoms_figure(np.random.default_rng(0).random((4, 9)), image_shape=(3, 3))
@@ -10,12 +10,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.figure import Figure
 
+from vrmf.plots.panels import matplotlib
 from vrmf.terms.base import Array
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 History = Mapping[str, Sequence[float]]
 
@@ -24,7 +27,7 @@ def atoms_figure(components: Array, image_shape: tuple[int, int], title: str = "
     """Draw each atom as an image, red where positive, blue where negative."""
     columns = math.ceil(math.sqrt(len(components)))
     rows = math.ceil(len(components) / columns)
-    figure = Figure(figsize=(1.1 * columns, 1.1 * rows + 0.5), layout="constrained")
+    figure = _new_figure(1.1 * columns, 1.1 * rows + 0.5)
     figure.suptitle(title)
     for place, atom in enumerate(components, start=1):
         axes = figure.add_subplot(rows, columns, place)
@@ -45,10 +48,7 @@ def video_figure(
     6
     """
     height = 2.4 * image_shape[0] / image_shape[1]
-    figure = Figure(
-        figsize=(2.4 * len(videos), (height + 0.04) * len(frames) + 0.25 + 0.3 * bool(title)),
-        layout="constrained",
-    )
+    figure = _new_figure(2.4 * len(videos), (height + 0.04) * len(frames) + 0.25 + 0.3 * bool(title))
     if title:
         figure.suptitle(title)
     grid = figure.subplots(len(frames), len(videos), squeeze=False)
@@ -65,7 +65,7 @@ def convergence_figure(runs: Mapping[str, Mapping[str, History]], title: str = "
     ``runs`` maps the name of a problem to the histories of its solvers by name. The point that set the
     best value has no gap and is not drawn.
     """
-    figure = Figure(figsize=(9, 3.2 * len(runs)), layout="constrained")
+    figure = _new_figure(9, 3.2 * len(runs))
     figure.suptitle(title)
     grid = figure.subplots(len(runs), 2, squeeze=False)
     for line, (problem, histories) in zip(grid, runs.items(), strict=True):
@@ -79,6 +79,12 @@ def convergence_figure(runs: Mapping[str, Mapping[str, History]], title: str = "
             axes.set(xlabel=against, ylabel="(f − best) / best", title=problem)
             axes.grid(alpha=0.3)
         line[0].legend()
+    return figure
+
+
+def _new_figure(width: float, height: float) -> Figure:
+    """Return an empty figure of a size in inches."""
+    figure: Figure = matplotlib("figure").Figure(figsize=(width, height), layout="constrained")
     return figure
 
 

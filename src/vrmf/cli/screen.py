@@ -1,0 +1,118 @@
+"""What commands tell: in words, coloured on a terminal, or as JSON for scripts."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import click
+import numpy as np
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+#: Letters of the longest label, and a space.
+LABEL_WIDTH = 16
+
+
+@dataclass(eq=False)
+class Screen:
+    """Where a command tells what it found.
+
+    With ``as_json`` nothing is printed until :meth:`finish`, which prints all of it as one object.
+    """
+
+    as_json: bool = False
+    quiet: bool = False
+    found: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        # A console takes what is standard output when it is made, which tests replace.
+        self.console = Console(highlight=False, soft_wrap=True)
+
+    def title(self, text: str) -> None:
+        """Print a line above a group of facts."""
+        if self._is_printed:
+            self.console.print(f"[bold]{escape(text)}[/bold]" if self.console.is_terminal else escape(text))
+
+    def fact(self, name: str, value: Any, words: str | None = None, *, label: str | None = None) -> None:
+        """Tell one fact: a value for scripts, and words for people; without a label for scripts only."""
+        self.found[name] = plain(value)
+        if words is not None and self._is_printed:
+            label = name.replace("_", " ") if label is None else label
+            self.console.print(f"[cyan]{escape(f'{label:<{LABEL_WIDTH}}')}[/cyan]{escape(words)}")
+
+    def note(self, text: str) -> None:
+        """Print a sentence that is for people only."""
+        if self._is_printed:
+            self.console.print(escape(text))
+
+    def table(self, name: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+        """Tell a table: a list of objects for scripts."""
+        rows = [list(row) for row in rows]
+        self.found[name] = [dict(zip(columns, map(plain, row), strict=True)) for row in rows]
+        if not self._is_printed:
+            return
+        cells = [[value if isinstance(value, str) else short(value) for value in row] for row in rows]
+        if not self.console.is_terminal:
+            for line in [list(columns), *cells]:
+                click.echo("\t".join(line))
+            return
+        shown = Table(box=None, header_style="bold", pad_edge=False)
+        for i, column in enumerate(columns):
+            is_number = all(not isinstance(row[i], str) for row in rows)
+            shown.add_column(escape(column), justify="right" if is_number else "left", overflow="fold")
+        for line in cells:
+            shown.add_row(*map(escape, line))
+        self.console.print(shown)
+
+    def finish(self) -> None:
+        """Print all facts as one JSON object, if that is wanted."""
+        if self.as_json:
+            click.echo(json.dumps(self.found, ensure_ascii=False, indent=1))
+
+    @property
+    def _is_printed(self) -> bool:
+        return not (self.as_json or self.quiet)
+
+
+def plain(value: Any) -> Any:
+    """Return a value as JSON knows it; a number that is not finite is None."""
+    if isinstance(value, np.ndarray | np.generic):
+        return plain(value.tolist())
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {str(name): plain(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(each) for each in value]
+    return value if isinstance(value, bool | int | str | type(None)) else str(value)
+
+
+def short(value: Any) -> str:
+    """Return a number in a few digits.
+
+    >>> short(1234567), short(0.00012345), short(2.0), short(None)
+    ('1\xa0234\xa0567', '0.0001234', '2', '–')
+    """
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return "–"
+    if isinstance(value, bool | np.bool_):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}".replace(",", "\N{NO-BREAK SPACE}") if abs(value) >= 10_000 else str(value)
+    return f"{value:.4g}" if isinstance(value, float | np.floating) else str(value)
+
+
+def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that say how a command tells what it found."""
+    for option in (
+        click.option("--debug", is_flag=True, help="Show where in the program an error came from."),
+        click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for scripts."),
+        click.option("--quiet", is_flag=True, help="Print nothing but warnings and errors."),
+    ):
+        command = option(command)
+    return command

@@ -1,0 +1,48 @@
+"""``vrmf suggest``: a model, a number of components and weights for the rows in a file."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any
+
+import click
+
+from vrmf.cli.common import told_plainly
+from vrmf.cli.reading import DataOptions, data_options, rows_in, tell_data
+from vrmf.cli.screen import Screen, output_options
+from vrmf.suggesting import suggest as suggestion_for
+
+
+@click.command(
+    epilog="""
+    \b
+    Examples:
+      vrmf suggest cells.csv
+      vrmf suggest video.npy --json
+    """
+)
+@click.argument("data")
+@click.option("--seed", type=click.IntRange(min=0), default=0, help="Random seed of the sample.")
+@data_options
+@output_options
+def suggest(data: str, seed: int, as_json: bool, quiet: bool, debug: bool, **options: Any) -> None:
+    """Propose a model, a number of components and weights for the rows in DATA, with reasons.
+
+    A sample of the rows is looked at. What the proposal is unsure of is said.
+    """
+    screen, reading = Screen(as_json, quiet), DataOptions.taken_from(options)
+    with told_plainly(debug):
+        rows = rows_in(data, reading)
+        tell_data(screen, data, rows)
+        found = suggestion_for(rows, random_state=seed)
+        screen.title("Suggestion")
+        screen.fact("suggestion", found.to_dict())
+        screen.note(str(found))
+        k = [] if found.n_components is None else ["-k", str(found.n_components)]
+        settings = [
+            word for name, value in found.parameters.items() for word in ("--set", f"{name}={value}")
+        ]
+        words = ["vrmf", "fit", data, *reading.words(), "--model", found.model, *k, *settings]
+        command = shlex.join(words)
+        screen.fact("command", command, command, label="fit it by")
+    screen.finish()

@@ -1,0 +1,126 @@
+"""Callbacks of scikit-learn (from its version 1.9 on): they see each epoch of a fit, and may end it.
+
+In the words of :mod:`sklearn.callback`, ``fit`` is a task and each of its epochs a subtask. The interface
+is marked as experimental there, so all that vrmf uses of it is in this module. Older versions of
+scikit-learn have no callbacks; then estimators have no ``set_callbacks``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from vrmf.estimators.outcome import oriented
+from vrmf.history import History, Iterate
+from vrmf.rules import Reason
+from vrmf.solvers import AbstractSolver
+from vrmf.sources import AbstractSource
+
+if TYPE_CHECKING:
+
+    class CallbackSupportMixin:
+        """What scikit-learn gives to an estimator that supports callbacks."""
+
+    Method = TypeVar("Method", bound=Callable[..., Any])
+
+    def with_callbacks(method: Method) -> Method:
+        """Let scikit-learn clear callbacks away after a method."""
+        return method
+
+else:
+    try:
+        from sklearn.callback import CallbackSupportMixin, with_callbacks
+    except ImportError:
+
+        class CallbackSupportMixin:
+            """Nothing: this version of scikit-learn has no callbacks."""
+
+        def with_callbacks(method):
+            """Return the method as it is."""
+            return method
+
+
+#: Attributes in which scikit-learn keeps callbacks, and where in a search or a pipeline a fit belongs.
+CALLBACKS, PARENT = "_skl_callbacks", "_parent_callback_ctx"
+
+STOPPED = Reason("callback: a callback asked to stop", False, is_budget=True, is_wanted=True)
+
+#: What only the end of a fit tells.
+UNKNOWN = (
+    "objective_",
+    "stationarity_",
+    "relative_stationarity_",
+    "reconstruction_error_",
+    "noise_",
+    "dual_norm_",
+)
+
+
+@dataclass
+class Telling:
+    """Tells callbacks of a fit, if the model has any, and hears whether one of them asks to stop."""
+
+    model: Any
+    X: Any
+    source: AbstractSource
+    solver: AbstractSolver
+    context: Any  #: of the fit; None if there is nobody to tell
+    epoch: int | None = None  #: up to which callbacks have been told
+    task: Any = None  #: the context of the epoch that is under way
+    begun: int = 0  #: epochs of which callbacks have been told that they begin
+
+    @classmethod
+    def begin(cls, model: Any, X: Any, source: AbstractSource, solver: AbstractSolver) -> Telling:
+        """Tell that a fit begins."""
+        context = None
+        if getattr(model, CALLBACKS, None) or hasattr(model, PARENT):
+            context = model._init_callback_context(max_subtasks=int(model.max_iter))
+            context.call_on_fit_task_begin(estimator=model, X=X)
+        return cls(model, X, source, solver, context)
+
+    def watch(self, current: Iterate, history: History) -> Reason | None:
+        """Tell of an epoch that is done; return the reason to stop if a callback asks for it."""
+        if self.context is None or current.epoch == self.epoch:
+            return None
+        self.epoch = current.epoch
+        known = {
+            "estimator": self.model,
+            "X": self.X,
+            "reconstruction_attributes": lambda: self._attributes(current, history),
+        }
+        if self.task is not None and self.task.call_on_fit_task_end(**known):
+            self.task = None
+            return STOPPED
+        self.task = None
+        if self.begun < self.model.max_iter:
+            self.task, self.begun = self.context.subcontext(task_name="epoch"), self.begun + 1
+            self.task.call_on_fit_task_begin(**known)
+        return None
+
+    def end(self) -> None:
+        """Tell that the model is fitted; an epoch that had begun was not needed."""
+        if self.task is not None:
+            self.task.call_on_fit_task_end(estimator=self.model)
+        if self.context is not None:
+            self.context.call_on_fit_task_end(estimator=self.model, X=self.X, reconstruction_attributes={})
+
+    def _attributes(self, current: Iterate, history: History) -> dict[str, Any]:
+        """Return the attributes of the model as if the fit had ended now."""
+        formulation = current.stage.formulation
+        unknown = {name: math.nan for name in UNKNOWN if name in UNKNOWN[:4] or hasattr(self.model, name)}
+        known = {
+            "components_": oriented(current.D) if formulation.rotates else current.D,
+            "formulation_": formulation,
+            "solver_": self.solver,
+            "history_": history.as_columns(),
+            "n_iter_": current.epoch,
+            "n_steps_": current.step,
+            "n_passes_": current.passes,
+            "n_samples_seen_": self.source.n_samples,
+            "stop_reason_": "under way: a callback looks at it",
+            "_stream_weights": current.stage.weights,
+        }
+        mean = {} if self.source.mean is None else {"mean_": self.source.mean}
+        return unknown | known | mean

@@ -1,0 +1,74 @@
+"""What a fitted model says of itself: the values of automatic parameters, and the usage of atoms."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vrmf.solvers.smm import SMMState
+from vrmf.terms.base import Array, row_norms
+
+if TYPE_CHECKING:
+    from vrmf.estimators.base import AbstractFactorizer
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter of a model, and what it has become in a fit."""
+
+    given: Any
+    value: Any  #: the value in use; as given, where nothing is automatic
+    is_default: bool
+
+    @property
+    def is_telling(self) -> bool:
+        """Whether it is not simply the default."""
+        return not self.is_default or self.value is not self.given
+
+    @property
+    def words(self) -> str:
+        """The value, and what was asked for if that is another."""
+        value = f"{self.value:.4g}" if isinstance(self.value, float) else str(self.value)
+        return value if self.value is self.given else f"{value} ({self.given!r})"
+
+
+def resolved_parameters(model: AbstractFactorizer) -> dict[str, Parameter]:
+    """Return the parameters of a fitted model by name, with the values that automatic ones have become.
+
+    >>> import numpy as np, vrmf
+    >>> model = vrmf.NMF(2, max_iter=2, tol=0, random_state=0).fit(np.ones((5, 3)))
+    >>> found = resolved_parameters(model)
+    >>> found["alpha"].given, found["alpha"].value == model.alpha_, found["tol"].is_default
+    ('auto', True, False)
+    """
+    defaults = inspect.signature(type(model)).parameters
+    found = {}
+    for name, given in model.get_params(deep=False).items():
+        value = given
+        if name != "solver" and (isinstance(given, str) or given is None):
+            value = getattr(model, f"{name}_", given)
+        default = defaults[name].default
+        found[name] = Parameter(given, value, given is default or (_is_plain(given) and given == default))
+    return found
+
+
+def _is_plain(value: Any) -> bool:
+    return isinstance(value, bool | int | float | str)
+
+
+def usage(model: AbstractFactorizer) -> Array | None:
+    """Return the share of each atom in Σ h² ‖d‖² over the rows of the fit, or None if it is not known.
+
+    >>> import numpy as np, vrmf
+    >>> model = vrmf.NMF(2, max_iter=5, random_state=0, tol=1e-2).fit(np.eye(4))
+    >>> round(float(usage(model).sum()), 6)
+    1.0
+    """
+    state = model._stream
+    if not isinstance(state, SMMState) or state.gram is None:
+        return None
+    sizes = np.diag(state.gram).astype(np.float64) * np.square(row_norms(state.D))
+    return np.asarray(sizes / (np.sum(sizes) or 1.0))

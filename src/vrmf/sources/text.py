@@ -1,0 +1,325 @@
+"""Tables in text: .csv and .tsv files, also compressed.
+
+How the text is cut into columns is found out from its first lines. Then it is read once, block by block,
+into memory or, if it is large, into a temporary file.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from vrmf.extras import library
+from vrmf.sources.options import FileOptions
+from vrmf.sources.spool import Spool
+from vrmf.sources.tables import AbstractTable, NamedTable
+
+#: Signs that may stand between columns, the likeliest first.
+SEPARATORS = (",", "\t", ";", "|", " ")
+
+#: What is looked at to find out how a text is cut, and lines of it.
+HEAD_BYTES, HEAD_LINES = 2**20, 200
+
+#: Bytes of a text that are read at once.
+BLOCK_BYTES = 2**25
+
+#: Texts above this size are read from Parquet much faster.
+LARGE_BYTES = 2**28
+
+#: The share of lines that must have the usual number of columns, for a separator to be taken.
+CONSISTENT = 0.9
+
+#: A separator is taken for a likelier one if it makes so many times as many columns.
+CLEARLY = 1.5
+
+#: Words for a missing number, in small letters.
+MISSING = ("", "na", "n/a", "nan", "null", "none", "#n/a", "?")
+
+#: Names of a column that holds the names of rows.
+INDEX_NAMES = ("", "index", "unnamed: 0", "id", "row", "rowname", "rownames")
+
+#: A number with a decimal comma.
+WITH_COMMA = re.compile(r"\s*[-+]?\d*,\d+([eE][-+]?\d+)?\s*")
+
+
+@dataclass(frozen=True)
+class TextFormat:
+    """How a text is cut into columns, and what these are."""
+
+    separator: str
+    encoding: str
+    has_header: bool
+    names: tuple[str, ...]  #: of all columns
+    index: int | None  #: the column of names of rows
+    features: tuple[int, ...]  #: the columns that are features, in their order
+    has_quotes: bool
+    comments: int  #: lines before the first that is read
+
+    def remarks(self) -> tuple[str, ...]:
+        """Return in words what was found."""
+        names = {"\t": "tab", " ": "space", ",": "comma", ";": "semicolon"}
+        told = [f"separator {names.get(self.separator, self.separator)}"]
+        told.append("names of columns in the first line" if self.has_header else "no names of columns")
+        if self.index is not None:
+            name = self.names[self.index]
+            told.append(f"names of rows in the {f'column {name!r}' if name else 'first column'}")
+        if self.encoding != "utf-8":
+            told.append(f"encoding {self.encoding}")
+        dropped = sorted({*range(len(self.names))} - {self.index, *self.features})
+        if dropped:
+            told.append("without " + ", ".join(repr(self.names[i]) for i in dropped))
+        return tuple(told)
+
+
+def text_table(path: Path, options: FileOptions) -> AbstractTable:
+    """Return the table in a text, of which the first lines say how it is cut."""
+    found = text_format(path, options)
+    X, row_names = _read(path, found, options.decimal)
+    label = found.names[found.index] if found.index is not None else ""
+    table = NamedTable(
+        X,
+        tuple(found.names[i] for i in found.features) if found.has_header else None,
+        row_names,
+        label if label.lower() not in ("", "unnamed: 0") else "row",
+    )
+    hint = ("a copy in Parquet is read sooner",) if path.stat().st_size > LARGE_BYTES else ()
+    table.remarks = (*found.remarks(), *hint)
+    return table
+
+
+# How a text is cut -------------------------------------------------------------------------------
+
+
+def text_format(path: Path, options: FileOptions) -> TextFormat:
+    """Return how a text is cut into columns, or raise if it holds text where numbers should be."""
+    text, encoding = _head(path)
+    lines = text.splitlines(keepends=True)
+    comments = next((i for i, line in enumerate(lines) if not line.startswith("#")), len(lines))
+    text = "".join(lines[comments:])
+    if not text.strip():
+        raise ValueError(f"{path} is empty. Use a file with a row of numbers for each sample.")
+    separator = options.separator or _separator(path, text, options.decimal)
+    rows = [row for row in _cut(text, separator) if row]
+    body_width = max(map(len, rows[1:] or rows), key=[len(row) for row in rows[1:] or rows].count)
+    if len(rows[0]) == body_width - 1 and not all(_is_number(cell, options.decimal) for cell in rows[0]):
+        rows[0] = ["", *rows[0]]  # as R writes names of columns
+        short_header = True
+    else:
+        short_header = False
+    has_header = _has_header(rows, options) if options.header is None else options.header
+    width = len(rows[0])
+    names = tuple(name.strip() for name in rows[0]) if has_header else tuple(map(str, range(width)))
+    body = rows[1:] if has_header else rows
+    if not body:
+        raise ValueError(f"{path} has names of columns, but no rows.")
+    options.check_names(names)
+    _check_names(path, names)
+    columns = [[row[i] for row in body if len(row) == width] for i in range(width)]
+    index = _index(names, columns, options, has_header, short_header)
+    others = () if index is None else (names[index],)
+    features = tuple(names.index(name) for name in options.features(names, others))
+    found = TextFormat(separator, encoding, has_header, names, index, features, '"' in text, comments)
+    _check_numbers(path, found, columns, options.decimal)
+    return found
+
+
+def _head(path: Path) -> tuple[str, str]:
+    """Return whole lines from the beginning of a text, and how they are encoded."""
+    with library("pyarrow", path).input_stream(str(path), compression="detect") as stream:
+        data = stream.read(HEAD_BYTES)
+    if len(data) == HEAD_BYTES:
+        data = data[: data.rfind(b"\n") + 1] or data
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\0" in data:
+        raise ValueError(f"{path} is no text in UTF-8. Save it as UTF-8, as spreadsheets do on demand.")
+    try:
+        return data.decode("utf-8-sig"), "utf-8"
+    except UnicodeDecodeError:
+        return data.decode("latin-1"), "latin-1"
+
+
+def _cut(text: str, separator: str) -> list[list[str]]:
+    rows = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
+    return [row for _, row in zip(range(HEAD_LINES), rows, strict=False)]
+
+
+def _separator(path: Path, text: str, decimal: str) -> str:
+    """Return the sign that cuts most lines into the same number of columns, more than one."""
+    best, most = None, 0.0
+    for separator in SEPARATORS:
+        first, *others = [len(row) for row in _cut(text, separator) if row]
+        widths = others or [first]
+        usual = max(set(widths), key=widths.count)
+        share = widths.count(usual) / len(widths)
+        # R leaves out the name of the column that holds the names of rows.
+        fits = first == usual or 2 < usual == first + 1
+        if (
+            fits
+            and separator != decimal
+            and usual > 1
+            and share >= CONSISTENT
+            and share * usual > CLEARLY * most
+        ):
+            best, most = separator, share * usual
+    if best is None:
+        if all(_is_number(line, ".") or i == 0 for i, line in enumerate(text.splitlines()[:HEAD_LINES])):
+            return ","  # one column
+        raise ValueError(
+            f"{path} cannot be cut into columns: its lines have different numbers of commas, tabs and "
+            "semicolons. Use separator=... (--separator) for the sign between its columns."
+        )
+    return best
+
+
+def _is_number(cell: str, decimal: str) -> bool:
+    cell = cell.strip()
+    if cell.lower() in MISSING:
+        return True
+    try:
+        float(cell.replace(",", ".") if decimal == "," else cell)
+    except ValueError:
+        return False
+    return "_" not in cell
+
+
+def _has_header(rows: list[list[str]], options: FileOptions) -> bool:
+    """Whether the first line holds names: something in it is no number where numbers follow."""
+    first, body = rows[0], rows[1:]
+    if not body:
+        return not all(_is_number(cell, options.decimal) for cell in first)
+    if first[0].strip() == "":
+        return True
+    return any(
+        not _is_number(cell, options.decimal)
+        and all(_is_number(row[i], options.decimal) for row in body if len(row) == len(first))
+        for i, cell in enumerate(first)
+    ) or not any(_is_number(cell, options.decimal) for cell in first)
+
+
+def _check_names(path: Path, names: Sequence[str]) -> None:
+    twice = next((name for i, name in enumerate(names) if name in names[:i]), None)
+    if twice is not None:
+        raise ValueError(f"{path}: the column {twice!r} occurs twice. Use a name of its own for each.")
+
+
+def _index(
+    names: Sequence[str],
+    columns: list[list[str]],
+    options: FileOptions,
+    has_header: bool,
+    short_header: bool,
+) -> int | None:
+    """Return the column of names of rows: the first, if it says so or holds different words."""
+    if options.index is not None:
+        return names.index(options.index)
+    first = columns[0]
+    if short_header:
+        return 0
+    if names[0] in options.drop or len(columns) == 1:
+        return None
+    are_distinct = len(set(first)) == len(first)
+    if all(_is_number(cell, options.decimal) for cell in first):
+        counts = [str(int(first[0]) + i) for i in range(len(first))] if first[0].isdigit() else None
+        return 0 if has_header and names[0].lower() in INDEX_NAMES and first == counts else None
+    is_word = not any(_is_number(cell, decimal) for cell in first for decimal in ".,")
+    return 0 if are_distinct and is_word else None
+
+
+def _check_numbers(path: Path, found: TextFormat, columns: list[list[str]], decimal: str) -> None:
+    """Raise if a feature is text, and say what to do about it."""
+    texts: list[tuple[str, str]] = []
+    for i in found.features:
+        wrong = next((cell for cell in columns[i] if not _is_number(cell, decimal)), None)
+        if wrong is not None and WITH_COMMA.fullmatch(wrong):
+            raise ValueError(
+                f"{path}: the column {found.names[i]!r} holds {wrong!r}. If that is a decimal comma, use "
+                'decimal="," (--decimal ,); signs between thousands have to be removed.'
+            )
+        if wrong is not None:
+            texts.append((found.names[i], wrong))
+    if len(texts) == 1 or 0 < len(texts) < len(found.features):
+        names = [name for name, _ in texts]
+        others = f", and so do {len(names) - 1} others" if len(names) > 1 else ""
+        drops = " ".join(f"--drop {_shell(name)}" for name in names[:5])
+        raise ValueError(
+            f"{path}: the column {names[0]!r} holds text, such as {texts[0][1]!r}{others}. Leave it out "
+            f"({drops}), or take it for the names of rows (--index {_shell(names[0])})."
+        )
+    if texts:
+        raise ValueError(
+            f"{path}: no column holds numbers; {texts[0][0]!r} holds {texts[0][1]!r}. Use a table of "
+            "numbers."
+        )
+
+
+def _shell(name: str) -> str:
+    return name if re.fullmatch(r"[\w.+-]+", name) else f'"{name}"'
+
+
+# Reading -----------------------------------------------------------------------------------------
+
+
+def _read(path: Path, found: TextFormat, decimal: str) -> tuple[Any, list[str] | None]:
+    """Return the features of all rows, and the names of these."""
+    pyarrow = library("pyarrow", path)
+    numbers = [str(i) for i in found.features]
+    words = None if found.index is None else str(found.index)
+    row_names: list[Any] = []
+    with Spool(len(numbers), np.dtype(np.float64)) as spool:
+        try:
+            for batch in _batches(path, found, decimal, numbers, words):
+                columns = [batch.column(name).to_numpy(zero_copy_only=False) for name in numbers]
+                spool.add(np.stack(columns, axis=1) if columns else np.empty((batch.num_rows, 0)))
+                row_names += [] if words is None else batch.column(words).to_pylist()
+        except pyarrow.ArrowInvalid as error:
+            raise ValueError(f"{path}: {_in_words(str(error), found)}") from error
+        return spool.rows(), None if words is None else [str(name) for name in row_names]
+
+
+def _batches(path: Path, found: TextFormat, decimal: str, numbers: list[str], words: str | None) -> Any:
+    """Return the reader of a text, whose columns are called by their numbers."""
+    pyarrow, text = library("pyarrow", path), library("pyarrow.csv", path)
+    kinds = dict.fromkeys(numbers, pyarrow.float64())
+    kinds |= {} if words is None else {words: pyarrow.string()}
+    spellings = {spelling for word in MISSING for spelling in (word, word.upper(), word.capitalize())}
+    return text.open_csv(
+        pyarrow.input_stream(str(path), compression="detect"),
+        read_options=text.ReadOptions(
+            skip_rows=found.comments,
+            column_names=[str(i) for i in range(len(found.names))],
+            skip_rows_after_names=int(found.has_header),
+            block_size=BLOCK_BYTES,
+            encoding=found.encoding,
+            use_threads=False,  # so that errors tell the line
+        ),
+        parse_options=text.ParseOptions(delimiter=found.separator, newlines_in_values=found.has_quotes),
+        convert_options=text.ConvertOptions(
+            column_types=kinds,
+            include_columns=list(kinds),
+            decimal_point=decimal,
+            null_values=[*spellings, "NaN", "N/A"],
+        ),
+    )
+
+
+def _in_words(error: str, found: TextFormat) -> str:
+    """Return what is wrong with a line, in terms of the file."""
+    if match := re.search(r"CSV column #(\d+): (?:Row #(\d+): )?.*invalid value '(.*)'", error, re.DOTALL):
+        column, row, value = match.groups()
+        line = f" in line {row}" if row else ""
+        name = found.names[int(column)]
+        return (
+            f"the column {name!r} holds {value!r}{line}, which is no number. Mend it, or leave the column "
+            f"out (--drop {_shell(name)})."
+        )
+    if match := re.search(r"(?:Row #(\d+): )?Expected (\d+) columns, got (\d+)", error):
+        row, wanted, got = match.groups()
+        line = f"line {row}" if row else "a line"
+        return f"{line} has {got} columns, where {wanted} are expected. Mend it, or check the separator."
+    return error

@@ -1,0 +1,57 @@
+"""How many atoms a dictionary needs that has more atoms than features, by errors of new rows."""
+
+from __future__ import annotations
+
+import warnings
+from itertools import pairwise
+
+import numpy as np
+
+from vrmf.estimators import DictionaryLearning
+from vrmf.terms.base import Array
+
+#: Features up to which it is tried, rows that are used at most, and rows needed for each feature.
+MOST_FEATURES, MOST_ROWS, ROWS_PER_FEATURE = 40, 2000, 20
+
+#: Epochs of each fit, the factor between two numbers of atoms, and how often it is applied.
+EPOCHS, FACTOR, STEPS = 8, 1.25, 6
+
+#: Atoms are enough if the next step gains less than the first share of the objective, and less than the
+#: second share of what the step before gained.
+SMALL_GAIN, DROP = 0.04, 0.4
+
+
+def atom_count(rows: Array, rng: np.random.Generator) -> int | None:
+    """Return the number of atoms beyond which the objective of new rows hardly falls, or None if none is.
+
+    Dictionaries with more and more atoms are fitted to three quarters of the rows. Up to the number of
+    atoms that made the rows, each step lowers the objective of the others by much, after it by little.
+
+    >>> rng = np.random.default_rng(0)
+    >>> D, H = rng.standard_normal((15, 10)), rng.standard_normal((800, 15))
+    >>> H[np.argsort(rng.random(H.shape), axis=1) >= 2] = 0
+    >>> 13 <= atom_count(H @ D, rng) <= 17
+    True
+    """
+    n, d = rows.shape
+    if d > MOST_FEATURES or n < ROWS_PER_FEATURE * d:
+        return None
+    rows = rows[rng.permutation(n)[:MOST_ROWS]]
+    cut = 3 * len(rows) // 4
+    counts = [round(d * FACTOR**step) for step in range(STEPS)]
+    before, last_gain = _objective(rows[:cut], rows[cut:], counts[0]), 0.0
+    for count, following in pairwise(counts):
+        after = _objective(rows[:cut], rows[cut:], following)
+        gain = 1 - after / before
+        if gain < SMALL_GAIN:
+            return count if gain < DROP * last_gain else None
+        before, last_gain = after, gain
+    return None
+
+
+def _objective(rows: Array, new_rows: Array, count: int) -> float:
+    """Return the objective of new rows over a dictionary of so many atoms."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a short fit does not converge, and need not
+        model = DictionaryLearning(count, max_iter=EPOCHS, tol=1e-4, random_state=0, n_jobs=1).fit(rows)
+        return float(model.objective(new_rows))

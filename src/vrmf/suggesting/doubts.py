@@ -1,0 +1,211 @@
+"""What a suggestion is not sure of, and which other models may be better.
+
+One function for each sentence: it returns the sentence, or None if it does not apply.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from vrmf.suggesting.findings import SPARSE, UNEVEN, Findings
+from vrmf.suggesting.rules import A_LITTLE_SPARSE, FEW_ROWS, Choice
+
+#: Samples of fewer rows may hide components.
+SOME_ROWS = 50
+
+#: Entries between noise and outliers beyond which tails are heavy. Normal noise has 0.05 %.
+HEAVY_TAILS = 0.01
+
+#: Noise that leaves less than a twentieth of the variance to components.
+MOSTLY_NOISE = 0.975
+
+#: Entries far from every low-rank fit, beyond which there may be outliers.
+SUSPICIOUS = 0.03
+
+Doubt = Callable[[Findings, Choice], str | None]
+
+
+def doubts(found: Findings, choice: Choice) -> tuple[str, ...]:
+    """Return the sentences that apply."""
+    return tuple(told for doubt in DOUBTS if (told := doubt(found, choice)) is not None)
+
+
+def few_rows(found: Findings, choice: Choice) -> str | None:
+    """Too few rows for any number of components."""
+    if found.rows_read >= FEW_ROWS:
+        return None
+    told = f"There are too few rows ({found.rows_read}) to tell components from noise."
+    return f"{told} At least {FEW_ROWS} are needed."
+
+
+def some_rows(found: Findings, choice: Choice) -> str | None:
+    """Few rows show strong components only."""
+    if not FEW_ROWS <= found.rows_read < SOME_ROWS:
+        return None
+    return f"With {found.rows_read} rows only strong components stand out: there may be more."
+
+
+def no_structure(found: Findings, choice: Choice) -> str | None:
+    """Noise, or constant rows."""
+    if found.rank_about_mean > 0 or found.rows_read < FEW_ROWS:
+        return None
+    if found.constant_features == found.n_features:
+        return "All rows are equal: there is no structure to find."
+    return (
+        "Nothing stands out of the noise about the mean row: there is no structure that a factorization "
+        "could find. Fit none, or give more rows."
+    )
+
+
+def missing(found: Findings, choice: Choice) -> str | None:
+    """NaN and infinite entries."""
+    if not found.missing_share:
+        return None
+    return (
+        f"{100 * found.missing_share:.2g} % of the entries are missing (NaN or infinite). Here they were "
+        "taken for the median of their feature, but models take no such entries: fill them, as "
+        "SimpleImputer of scikit-learn does, or leave such rows out."
+    )
+
+
+def uneven_scales(found: Findings, choice: Choice) -> str | None:
+    """Features of very different scales."""
+    if found.scale_ratio <= UNEVEN:
+        return None
+    return (
+        f"Features differ in scale by a factor of about {found.scale_ratio:.2g}; the largest would decide "
+        "alone. What is said here holds for features divided by their standard deviation. Scale them "
+        "first, as StandardScaler(with_mean=False) of scikit-learn does."
+    )
+
+
+def slow_decrease(found: Findings, choice: Choice) -> str | None:
+    """No gap in the singular values."""
+    if not found.decreases_slowly or choice.model == "robust-pca" or found.n_atoms is not None:
+        return None
+    return (
+        f"Singular values decrease slowly: {found.rank} components stand out of the noise, and there is no "
+        "gap after any number. Choose it by what you need: fewer to look at, more for a smaller error."
+    )
+
+
+def slow_rank(found: Findings, choice: Choice) -> str | None:
+    """The same where the model finds the rank."""
+    if not found.decreases_slowly or choice.model != "robust-pca":
+        return None
+    return (
+        "Singular values decrease slowly, so the rank that is found depends on the noise only. Set "
+        f"n_components to bound it: {found.components_for_most} components explain 90 % of the variance."
+    )
+
+
+def heavy_tails(found: Findings, choice: Choice) -> str | None:
+    """Residuals with heavy tails."""
+    if found.has_outliers or found.tail_share < HEAVY_TAILS or found.outlier_share > SUSPICIOUS:
+        return None
+    other = {"nmf": "RobustNMF", "dictionary-learning": "RobustPCA"}.get(choice.model)
+    remedy = f" If large errors should count less, try {other}." if other else ""
+    return f"What the components leave has heavier tails than normal noise.{remedy}"
+
+
+def unclear_outliers(found: Findings, choice: Choice) -> str | None:
+    """Entries far from the fit that may be outliers, or a sign that no low rank fits."""
+    if found.has_outliers or found.outlier_share <= SUSPICIOUS:
+        return None
+    return (
+        f"{100 * found.outlier_share:.2g} % of the entries are far from a robust low-rank fit, with no gap "
+        "to the others. They may be outliers, or the rows are not of low rank. Compare with a model "
+        "with outliers."
+    )
+
+
+def weak(found: Findings, choice: Choice) -> str | None:
+    """Components that explain little."""
+    if found.rank_about_mean == 0 or found.noise_share < MOSTLY_NOISE:
+        return None
+    return "Nearly all of the variance is noise: the components that stand out explain little."
+
+
+def guessed_image(found: Findings, choice: Choice) -> str | None:
+    """An image shape that was not told."""
+    if found.image_shape is None or found.image_is_known:
+        return None
+    height, width = found.image_shape
+    return f"Rows look like images of {height} × {width} pixels; that is a guess."
+
+
+def squared_loss_of_counts(found: Findings, choice: Choice) -> str | None:
+    """Counts have noise that grows with their mean."""
+    if not found.are_counts or found.image_shape or found.rank_about_mean == 0 or choice.model != "nmf":
+        return None
+    return (
+        "Counts have noise that grows with their mean, while the squared error treats all entries alike: "
+        "large counts decide. The square root of the counts evens that out."
+    )
+
+
+def one_feature_or_row(found: Findings, choice: Choice) -> str | None:
+    """No more than one component is possible."""
+    if found.n_features > 1:
+        return None
+    return "There is one feature only: a factorization tells nothing new."
+
+
+def borderline_sparsity(found: Findings, choice: Choice) -> str | None:
+    """Codes that are nearly sparse enough, or hardly."""
+    if choice.model not in ("robust-pca", "dictionary-learning") or found.has_outliers:
+        return None
+    if not A_LITTLE_SPARSE < found.sparseness < 2 * SPARSE:
+        return None
+    return "Codes are a little sparse: RobustPCA and DictionaryLearning are both reasonable."
+
+
+def many_atoms(found: Findings, choice: Choice) -> str | None:
+    """The number of atoms of an overcomplete dictionary."""
+    if choice.model != "dictionary-learning" or not found.decreases_slowly or found.n_atoms is not None:
+        return None
+    return (
+        "A dictionary may have more atoms than there are features. No spectrum tells their number; compare "
+        "errors of new rows at equal sparsity."
+    )
+
+
+#: In the order in which they are told.
+DOUBTS: tuple[Doubt, ...] = (
+    few_rows,
+    no_structure,
+    one_feature_or_row,
+    missing,
+    uneven_scales,
+    some_rows,
+    weak,
+    slow_decrease,
+    slow_rank,
+    many_atoms,
+    unclear_outliers,
+    heavy_tails,
+    borderline_sparsity,
+    squared_loss_of_counts,
+    guessed_image,
+)
+
+#: Which models may be better than the one that is chosen, and when.
+ALTERNATIVES: dict[str, tuple[tuple[str, str], ...]] = {
+    "nmf": (
+        ("robust-nmf", "if some entries may be grossly wrong."),
+        ("dictionary-learning", "if components need not be nonnegative, or codes should be sparse."),
+    ),
+    "smooth-dictionary-learning": (("nmf", "if components may have sharp edges."),),
+    "robust-nmf": (
+        ("robust-pca", "if components need not be nonnegative parts; it finds their number."),
+        ("nmf", "if there are no outliers; set negative entries to 0 first."),
+    ),
+    "dictionary-learning": (
+        ("group-dictionary-learning", "if you know which atoms belong together."),
+        ("robust-pca", "if you want few dense components, or entries may be grossly wrong."),
+    ),
+    "robust-pca": (
+        ("dictionary-learning", "if each row should use few components."),
+        ("max-norm-decomposition", "if no feature may dominate the components."),
+    ),
+}

@@ -1,0 +1,272 @@
+"""What is measured of the rows before a model is suggested.
+
+>>> rng = np.random.default_rng(0)
+>>> X = rng.random((200, 4)) @ rng.random((4, 30))
+>>> found = Findings.of(SampleRows.of(X), rng)
+>>> found.rank, found.negative_share, found.has_outliers
+(4, 0.0, False)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from vrmf.suggesting.atoms import atom_count
+from vrmf.suggesting.outliers import FAR, RobustFit, truncated
+from vrmf.suggesting.rank import Decomposition, rank_of_counts
+from vrmf.suggesting.sample import SampleRows
+from vrmf.suggesting.structure import likely_image_shape, smoothness, sparseness
+from vrmf.terms.base import Array
+
+#: Features are uneven if their spreads, without a tenth of them at either end, differ by more.
+UNEVEN = 10.0
+
+#: The share of entries that are 0 beyond which outliers cannot be told from entries that are just not 0:
+#: the noise of entries that are cut off at 0 could no longer be left out.
+MANY_ZEROS = 0.25
+
+#: Singular values decrease slowly if more than this share of them stands out, without a gap after the last,
+#: or if more than the second share of them stands out while half as many explain most of the variance.
+SLOW_SHARE, GAP, LARGE_SHARE = 0.2, 1.15, 0.3
+
+#: A strict fit counts if so many times more entries are far than in between.
+STRICT_GAP = 8.0
+
+#: The share of the variance that components must explain where singular values decrease slowly.
+MOST_VARIANCE = 0.9
+
+#: Codes are sparse beyond this.
+SPARSE = 0.1
+
+#: How often the rank is estimated anew while missing entries are filled, and rounds of filling for each.
+COMPLETIONS, COMPLETION_ROUNDS = 3, 15
+
+#: Negative entries are of the size of the noise if none is below so many standard deviations.
+NEGATIVE_NOISE = 6.0
+
+#: The fit without outliers is nonnegative if at most this share of it is clearly negative.
+CLEARLY_NEGATIVE = 0.01
+
+
+#: Some of the findings, by name.
+Facts = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Findings:
+    """The measured facts. Shares are of the entries of the rows that were read."""
+
+    n_samples: int  #: rows of the data
+    n_features: int
+    rows_read: int
+    missing_share: float  #: NaN or infinite
+    negative_share: float
+    zero_share: float
+    whole_numbers: bool  #: whether all entries are whole numbers
+    constant_features: int
+    scale_ratio: float  #: of the spreads of features
+    mean_share: float  #: of the sum of squares that the mean row explains
+    rank: int  #: components that stand out of the noise
+    rank_about_mean: int  #: the same once the mean row is subtracted
+    decreases_slowly: bool  #: whether there is no gap after the last of them
+    components_for_most: int  #: components that explain 90 % of the variance
+    noise: float  #: standard deviation of what a robust low-rank fit leaves
+    noise_share: float  #: the same over the standard deviation of entries about the mean row
+    outlier_share: float  #: entries more than six times the noise from the fit
+    tail_share: float  #: entries that are between 3.5 and 6 times the noise from it
+    has_outliers: bool  #: whether entries are either near the fit or far from it
+    nonnegative_fit: bool  #: whether the robust fit has hardly any negative entries
+    negatives_are_noise: bool  #: whether negative entries are few and of the size of the noise
+    common_share: float  #: of the sum of squares of the robust fit that its mean row explains
+    smoothness: float  #: along the features, from 0 to 1
+    image_shape: tuple[int, int] | None  #: told by the data, or guessed
+    image_is_known: bool  #: whether it was told
+    sparseness: float  #: of codes after the best rotation; 0 for normal ones
+    n_atoms: int | None = None  #: of a dictionary with more atoms than features, where one was tried
+
+    @classmethod
+    def of(cls, sample: SampleRows, rng: np.random.Generator) -> Findings:
+        """Measure all of it."""
+        rows, block = sample.rows, _completed(*sample.block(rng), rng)
+        found = cls(**_simple_facts(sample), **_order_facts(sample), **_EMPTY)
+        is_even = found.scale_ratio <= UNEVEN or found.is_ordered or found.zero_share > MANY_ZEROS
+        even = block if is_even else _evened(block)
+        found = replace(found, scale_ratio=1.0 if is_even else found.scale_ratio)
+        found = replace(found, **_spectral_facts(found, even, rng))
+        found = replace(found, **_fit_facts(found, even, rng))
+        found = replace(found, **_negative_facts(found, rows))
+        return replace(found, n_atoms=atom_count(rows, rng) if found.may_be_overcomplete else None)
+
+    @property
+    def is_nonnegative(self) -> bool:
+        """Whether no entry is negative."""
+        return self.negative_share == 0
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether the order of the features means something: they are points of a curve, or pixels."""
+        return self.image_shape is not None or self.smoothness > 0.85
+
+    @property
+    def may_be_overcomplete(self) -> bool:
+        """Whether rows may be sums of a few of more atoms than there are features."""
+        is_plain = not (self.is_nonnegative or self.negatives_are_noise or self.has_outliers)
+        return is_plain and self.scale_ratio == 1 and self.decreases_slowly and self.sparseness > SPARSE
+
+    @property
+    def are_counts(self) -> bool:
+        """Whether entries are nonnegative whole numbers."""
+        return self.whole_numbers and self.is_nonnegative
+
+
+#: What is not yet known.
+_EMPTY: Facts = {
+    "rank": 0,
+    "rank_about_mean": 0,
+    "decreases_slowly": False,
+    "components_for_most": 1,
+    "noise": 0.0,
+    "noise_share": 0.0,
+    "outlier_share": 0.0,
+    "tail_share": 0.0,
+    "has_outliers": False,
+    "nonnegative_fit": False,
+    "negatives_are_noise": False,
+    "common_share": 0.0,
+    "sparseness": 0.0,
+}
+
+
+def _simple_facts(sample: SampleRows) -> Facts:
+    """Return what counting and comparing entries tells."""
+    rows, seen = sample.rows, sample.rows[~sample.is_missing]
+    spreads = np.std(rows, axis=0)
+    largest = max(float(np.max(np.abs(rows))), 1e-300)
+    is_constant = spreads <= 1e-10 * largest
+    varying = rows[:, ~is_constant]
+    return {
+        "n_samples": sample.n_samples,
+        "n_features": rows.shape[1],
+        "rows_read": len(rows),
+        "missing_share": sample.missing_share,
+        "negative_share": float(np.mean(seen < 0)) if len(seen) else 0.0,
+        "zero_share": float(np.mean(seen == 0)) if len(seen) else 0.0,
+        "whole_numbers": bool(len(seen) and np.all(seen == np.round(seen))),
+        "constant_features": int(np.sum(is_constant)),
+        "scale_ratio": min(_ratio(spreads[~is_constant]), _ratio(_quartile_distances(varying))),
+        "mean_share": _mean_share(rows),
+    }
+
+
+def _order_facts(sample: SampleRows) -> Facts:
+    """Return whether features have an order that means something."""
+    known = sample.image_shape
+    return {
+        "smoothness": smoothness(sample.rows),
+        "image_shape": known or likely_image_shape(sample.rows),
+        "image_is_known": known is not None,
+    }
+
+
+def _spectral_facts(found: Findings, block: Array, rng: np.random.Generator) -> Facts:
+    """Return how many components stand out of the rows as they are, and how singular values decrease."""
+    whole, about_mean = Decomposition.of(block), Decomposition.about_mean(block)
+    if found.are_counts and not found.image_shape:
+        rank = rank_of_counts(block)
+        about = min(max(rank - 1, 0), about_mean.rank(rng))
+    else:
+        rank, about = whole.rank(rng), about_mean.rank(rng)
+    most = about_mean.count_for(MOST_VARIANCE)
+    slow = about > SLOW_SHARE * min(block.shape) and about_mean.gap(about) < GAP
+    slow |= about > max(LARGE_SHARE * min(block.shape), 2 * most)
+    return {
+        "rank": rank,
+        "rank_about_mean": about,
+        "decreases_slowly": bool(slow),
+        "components_for_most": most,
+        "sparseness": _sparseness(about_mean, about if not slow else about_mean.full_rank, rng),
+    }
+
+
+def _sparseness(about_mean: Decomposition, rank: int, rng: np.random.Generator) -> float:
+    return sparseness(about_mean.U[:, :rank] * about_mean.values[:rank], rng) if rank >= 2 else 0.0
+
+
+def _fit_facts(found: Findings, block: Array, rng: np.random.Generator) -> Facts:
+    """Return what robust low-rank fits tell."""
+    if min(block.shape) < 4 or found.zero_share > MANY_ZEROS:
+        return {}
+    fit = RobustFit.of(block, rng)
+    has_outliers, rank, about = fit.has_gross_outliers, found.rank, found.rank_about_mean
+    if found.decreases_slowly and not has_outliers:
+        strict = RobustFit.strict(block, rng)
+        if strict.has_gross_outliers and strict.far_share > STRICT_GAP * strict.between_share:
+            fit, has_outliers, rank, about = strict, True, strict.rank, strict.rank
+    elif has_outliers:
+        rank = max(rank, fit.rank)
+    deviation = float(np.std(block - np.mean(block, axis=0)))
+    clearly = fit.low_rank < -FAR * fit.noise
+    return {
+        "rank": rank,
+        "rank_about_mean": about,
+        "noise": fit.noise,
+        "noise_share": fit.noise / deviation if deviation else 0.0,
+        "outlier_share": fit.far_share,
+        "tail_share": fit.between_share,
+        "has_outliers": has_outliers,
+        "decreases_slowly": found.decreases_slowly and not has_outliers,
+        "nonnegative_fit": bool(np.mean(clearly) < CLEARLY_NEGATIVE),
+        "common_share": _mean_share(fit.low_rank),
+    }
+
+
+def _negative_facts(found: Findings, rows: Array) -> Facts:
+    """Return whether negative entries are no more than noise."""
+    if found.is_nonnegative or found.scale_ratio > 1 or found.rank_about_mean == 0:
+        return {}
+    lost = float(np.sum(np.minimum(rows, 0) ** 2) / np.sum(rows**2))
+    small = float(np.min(rows)) > -NEGATIVE_NOISE * found.noise
+    return {"negatives_are_noise": bool(small and lost < CLEARLY_NEGATIVE)}
+
+
+def _completed(block: Array, is_missing: Array, rng: np.random.Generator) -> Array:
+    """Return a block whose missing entries are those of a low-rank fit to the others.
+
+    Medians in their place would look like outliers.
+    """
+    if not np.any(is_missing):
+        return block
+    for _ in range(COMPLETIONS):
+        rank = Decomposition.of(block).rank(rng)
+        for _ in range(COMPLETION_ROUNDS):
+            block = np.where(is_missing, truncated(block, rank), block)
+    return block
+
+
+def _quartile_distances(rows: Array) -> Array:
+    """Return the distance between the quartiles of each feature, where it is not 0."""
+    low, high = np.quantile(rows, (0.25, 0.75), axis=0)
+    return np.asarray((high - low)[high > low])
+
+
+def _ratio(spreads: Array) -> float:
+    """Return the ratio of large spreads to small ones, without the extremes."""
+    if not len(spreads):
+        return 1.0
+    low, high = np.quantile(spreads, (0.1, 0.9))
+    return float(high / low)
+
+
+def _evened(block: Array) -> Array:
+    """Return a block whose features have the same standard deviation."""
+    spreads = np.std(block, axis=0)
+    return np.asarray(block / np.where(spreads > 0, spreads, 1))
+
+
+def _mean_share(rows: Array) -> float:
+    """Return the share of the sum of squares that the mean row explains."""
+    squares = float(np.sum(rows**2))
+    return float(len(rows) * np.sum(np.mean(rows, axis=0) ** 2) / squares) if squares else 0.0

@@ -1,0 +1,165 @@
+"""Gross outliers: entries far from a low-rank matrix that explains all others.
+
+>>> rng = np.random.default_rng(0)
+>>> X = rng.standard_normal((200, 3)) @ rng.standard_normal((3, 50)) + 0.1 * rng.standard_normal((200, 50))
+>>> X += np.where(rng.random(X.shape) < 0.05, rng.choice((-10, 10), X.shape), 0)
+>>> fit = RobustFit.of(X, rng)
+>>> fit.rank, round(fit.far_share, 2), fit.has_gross_outliers
+(3, 0.05, True)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from vrmf.noise import TRIM, noise_level, quantum, telling
+from vrmf.suggesting.rank import ROUNDING, Decomposition
+from vrmf.terms.base import Array
+
+#: Rows and features of the part that is fitted, at most.
+FIT_ROWS, FIT_FEATURES = 300, 150
+
+#: How many times as many entries must be far as are in between: else the noise has long tails.
+CLEAR = 2.0
+
+#: Rounds in which outliers are clipped, in which they are left out, and for each component of a strict fit.
+CLIPPING_ROUNDS, SETTLING_ROUNDS, CLIMBING_ROUNDS = 60, 10, 3
+
+#: The part of the spread of entries below which errors of a fit count for nothing.
+SMALL = 3e-3
+
+#: How often the rank may grow once outliers are known, by how much, and what noise must be left at most.
+GROWING_ROUNDS, MOST_GROWTH, WORTHWHILE = 4, 2, 0.8
+
+#: The largest rank of a strict fit.
+STRICT_RANK = 6
+
+#: Entries are near up to the first number of standard deviations of the noise, and far beyond the second.
+NEAR, FAR = 3.5, 6.0
+
+#: Gross outliers are at least the first and at most the second share of the entries. There are more far
+#: entries than entries in between: heavy tails and poor fits have more in between.
+LEAST_SHARE, MOST_SHARE = 2e-3, 0.35
+
+
+#: Makes outliers harmless: from rows, a fit and the level of the noise.
+Taming = Callable[[Array, Array, float], Array]
+
+
+@dataclass(frozen=True, eq=False)
+class RobustFit:
+    """A low-rank fit to a part of the rows that outliers hardly move."""
+
+    low_rank: Array
+    rank: int
+    noise: float
+    far_share: float  #: of entries far from the low-rank part
+    between_share: float  #: of entries that are neither near nor far
+
+    @classmethod
+    def of(cls, X: Array, rng: np.random.Generator) -> RobustFit:
+        """Fit a part of a block of rows.
+
+        Outliers that are scattered hide components, but make none. So the number of those that stand out of
+        the rows as they are bounds the rank first, and is exceeded only once outliers are known.
+        """
+        part = _part(X)
+        rank = max(1, Decomposition.of(part).rank(rng))
+        fit = cls._judged(part, truncated(part, rank), rank)
+        if fit.far_share < LEAST_SHARE:
+            return fit
+        fit = cls._settled(part, _refitted(part, fit.low_rank, rank, CLIPPING_ROUNDS, _clipped), rank)
+        for _ in range(GROWING_ROUNDS):
+            found = Decomposition.of(_trimmed(part, fit.low_rank, fit.noise)).rank(rng)
+            if found <= fit.rank:
+                break
+            rank = min(found, fit.rank + MOST_GROWTH)
+            grown = cls._settled(part, fit.low_rank, rank)
+            if grown.noise > WORTHWHILE * fit.noise:
+                break
+            fit = grown
+        return fit
+
+    @classmethod
+    def strict(cls, X: Array, rng: np.random.Generator) -> RobustFit:
+        """Fit as few components as possible: what is far from them counts for nothing from the start.
+
+        So outliers that have a structure, such as objects that move, make no components. But parts of rows
+        that few components explain are lost as well.
+        """
+        part = _part(X)
+        L, rank = _climbed(part, rng)
+        return cls._settled(part, L, rank)
+
+    @classmethod
+    def _settled(cls, part: Array, L: Array, rank: int) -> RobustFit:
+        return cls._judged(part, _refitted(part, L, rank, SETTLING_ROUNDS, _trimmed), rank)
+
+    @classmethod
+    def _judged(cls, part: Array, L: Array, rank: int) -> RobustFit:
+        level = _level(part, L)
+        shown = telling(part)
+        sizes = np.abs(part - L)[shown if np.any(shown) else ...] / level
+        far, beyond = float(np.mean(sizes > FAR)), float(np.mean(sizes > NEAR))
+        return cls(L, rank, level, far, beyond - far)
+
+    @property
+    def has_gross_outliers(self) -> bool:
+        """Whether some entries are far from the low-rank part, and most others near."""
+        is_small = 4 * self.rank <= min(self.low_rank.shape)  # else what is left is no noise
+        is_clear = (
+            LEAST_SHARE <= self.far_share <= MOST_SHARE and self.far_share > CLEAR * self.between_share
+        )
+        return bool(self.rank > 0 and is_small and is_clear)
+
+
+def _part(X: Array) -> Array:
+    features = np.unique(np.linspace(0, X.shape[1] - 1, FIT_FEATURES).astype(np.int64))
+    return X[:FIT_ROWS, features]
+
+
+def _level(X: Array, L: Array) -> float:
+    """Return the standard deviation of the noise, at least that of rounding and SMALL of the spread.
+
+    Rounds end before a fit of data without noise is exact: errors that small are no outliers.
+    """
+    spread = noise_level(X - np.median(X, axis=0))
+    least = max(ROUNDING * float(np.max(np.abs(X))), quantum(X) / 12**0.5, SMALL * spread, 1e-300)
+    return max(noise_level((X - L)[telling(X)]), least)
+
+
+def _climbed(X: Array, rng: np.random.Generator) -> tuple[Array, int]:
+    """Return a strict fit and its rank, which grows by one while components stand out."""
+    L = np.zeros_like(X) + np.median(X, axis=0)
+    for rank in range(STRICT_RANK):
+        W = _trimmed(X, L, _level(X, L))
+        if not Decomposition.of(W).stands_out(rank, rng):
+            return L, rank
+        L = _refitted(X, truncated(W, rank + 1), rank + 1, CLIMBING_ROUNDS, _trimmed)
+    return L, STRICT_RANK
+
+
+def _refitted(X: Array, L: Array, rank: int, rounds: int, tamed: Taming) -> Array:
+    """Return the low-rank fit after some rounds without most of the outliers' influence."""
+    for _ in range(rounds):
+        L = truncated(tamed(X, L, _level(X, L)), rank)
+    return L
+
+
+def _clipped(X: Array, L: Array, level: float) -> Array:
+    """Return X with entries far from L moved closer."""
+    return np.asarray(L + np.clip(X - L, -TRIM * level, TRIM * level))
+
+
+def _trimmed(X: Array, L: Array, level: float) -> Array:
+    """Return X with entries far from L set to L."""
+    return np.where(np.abs(X - L) > TRIM * level, L, X)
+
+
+def truncated(X: Array, rank: int) -> Array:
+    """Return the best approximation of a rank."""
+    U, values, V = np.linalg.svd(X, full_matrices=False)
+    return np.asarray((U[:, :rank] * values[:rank]) @ V[:rank])

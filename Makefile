@@ -9,7 +9,7 @@ endif
 LIBRARY := $(VENV)/.library
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint types laws reproduce reproduce-quick benchmarks benchmarks-codes benchmarks-solvers benchmarks-scale benchmarks-answers build clean
+.PHONY: demo test lint types laws core reproduce reproduce-quick benchmarks benchmarks-codes benchmarks-solvers benchmarks-scale benchmarks-answers build clean
 
 demo: $(LIBRARY)  ## robust PCA of a video, three solvers on digits; prints tables, draws pictures into demo-output/
 	$(BIN)/vrmf demo --output demo-output
@@ -25,6 +25,11 @@ types: $(READY)
 
 laws: $(READY)
 	$(BIN)/python -m pytest -n 2
+
+core:  ## the library with nothing but what it needs, in an environment of its own
+	$(PYTHON) -m venv --clear build/core
+	build/core/bin/python -m pip install --quiet .
+	build/core/bin/python tests/core_alone.py
 
 reproduce-quick: $(READY)  ## the paper's experiments and theory, small, in under ten minutes, without any download
 	$(BIN)/vrmf reproduce --quick
@@ -63,7 +68,7 @@ $(LIBRARY): pyproject.toml  # the library and what it needs, no tools
 	$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'vrmf needs Python 3.11 or newer')"
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable .
+	$(BIN)/python -m pip install --quiet --editable ".[all]"
 	$(BIN)/python -c "open('$(LIBRARY)', 'w').close()"
 
 $(READY): $(LIBRARY)  # the tools of developers as well

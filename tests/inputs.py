@@ -18,6 +18,7 @@ import pyarrow
 import pyarrow.feather
 import pyarrow.parquet
 import pytest
+import scipy.io
 import scipy.sparse
 import xarray
 import zarr
@@ -113,6 +114,35 @@ def parquet_folder(X: Array, folder: Path) -> Path:
     return place
 
 
+def text(X: Array, folder: Path, name: str = "rows.csv", **options: Any) -> Path:
+    frame(X).to_csv(folder / name, index=False, **options)
+    return folder / name
+
+
+def npz(X: Array, folder: Path) -> str:
+    np.savez_compressed(folder / "rows.npz", rows=X, more=X)
+    return f"{folder / 'rows.npz'}::rows"
+
+
+def sparse_npz(X: Array, folder: Path) -> Path:
+    scipy.sparse.save_npz(folder / "rows.npz", scipy.sparse.csr_array(X))
+    return folder / "rows.npz"
+
+
+def mat(X: Array, folder: Path) -> Path:
+    scipy.io.savemat(folder / "rows.mat", {"rows": X, "labels": X[:, :1], "name": "some rows"})
+    return folder / "rows.mat"
+
+
+def mat73(X: Array, folder: Path) -> Path:
+    """Write what MATLAB writes in version 7.3: HDF5, with columns first."""
+    with h5py.File(folder / "rows.mat", "w", userblock_size=512) as file:
+        file.create_dataset("rows", data=X.T)
+    with open(folder / "rows.mat", "r+b") as file:
+        file.write(b"MATLAB 7.3 MAT-file".ljust(116) + bytes(8) + b"\x00\x02IM")
+    return folder / "rows.mat"
+
+
 def frame(X: Array) -> Any:
     return pandas.DataFrame(X, columns=[f"f{i}" for i in range(X.shape[1])])
 
@@ -129,6 +159,7 @@ class Kind:
     in_memory: bool = False
     by_blocks: bool = True  #: whether mini-batches come by blocks, in chunks of STORED rows at best
     stored: bool = True  #: whether it has chunks of its own
+    is_text: bool = False  #: so that precision is not kept
 
 
 KINDS = {
@@ -146,6 +177,18 @@ KINDS = {
     "hdf5": Kind(hdf5, stored=False),
     "hdf5 chunks": Kind(hdf5_chunks),
     "h5py": Kind(lambda X, folder: h5py.File(hdf5(X, folder), "r")["group/rows"], stored=False),
+    "csv": Kind(text, in_memory=True, by_blocks=False, stored=False, is_text=True),
+    "tsv": Kind(
+        lambda X, folder: text(X, folder, "rows.tsv.gz", sep="\t"),
+        in_memory=True,
+        by_blocks=False,
+        stored=False,
+        is_text=True,
+    ),
+    "npz": Kind(npz, in_memory=True, by_blocks=False, stored=False),
+    "sparse npz": Kind(sparse_npz, in_memory=True, by_blocks=False, stored=False),
+    "mat": Kind(mat, in_memory=True, by_blocks=False, stored=False),
+    "mat 7.3": Kind(mat73, in_memory=True, by_blocks=False, stored=False),
     "arrow": Kind(lambda X, _: arrow(X)),
     "arrow file": Kind(arrow_file),
     "feather": Kind(feather),
@@ -166,6 +209,12 @@ PATHS = [
     "feather",
     "parquet",
     "parquet folder",
+    "csv",
+    "tsv",
+    "npz",
+    "sparse npz",
+    "mat",
+    "mat 7.3",
 ]
 #: Files that can be made without any row; the others have no chunks then.
 ROWLESS = [

@@ -14,6 +14,7 @@ from sklearn.exceptions import NotFittedError
 
 from shells import (
     NAMES,
+    ROTATING,
     WITH_ALPHA,
     automatic,
     codes_may_stop_short,
@@ -520,7 +521,7 @@ def test_odd_data_work(name: str, solver: str, case: str) -> None:
     data, k = ODD[case]
     model = automatic(name, n_components=k, solver=solver).fit(data)
     D = model.components_
-    finds_rank = name in ("robust-pca", "low-rank-representation")
+    finds_rank = name in ROTATING
     assert 1 <= len(D) <= k and D.dtype == data.dtype and (finds_rank or len(D) == k)
     assert np.isfinite(D).all() and math.isfinite(model.objective_) and math.isfinite(model.stationarity_)
     assert math.isfinite(model.formulation_.dictionary.value(D)), "infeasible"

@@ -328,8 +328,9 @@ def test_robust_pca_stops_where_it_says() -> None:
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.filterwarnings("ignore:.*No component stands out from the noise:UserWarning")
 @every_estimator
-@pytest.mark.parametrize("scale", [1e-60, 1e60])
-def test_codes_that_left_the_range_of_numbers_certify_nothing(name: str, scale: float) -> None:
+@pytest.mark.parametrize("power", [-60, 60])
+def test_codes_that_left_the_range_of_numbers_certify_nothing(name: str, power: int) -> None:
+    scale = 10.0 ** (0.8 * power if name == "low-rank-representation" else power)  # whose range is smaller
     model = automatic(name, max_iter=2, tol=1e-6).fit(scale * X)
     if model.stop_reason_.startswith("stationary"):
         problem = Problem(model.formulation_, as_source(scale * X))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -14,7 +15,8 @@ from distributed import LocalCluster
 import vrmf
 from inputs import KINDS, PATHS
 from shells import rows
-from vrmf.cli import fitting, main
+from vrmf.cli import fitting, main, warming
+from vrmf.cli.common import UNFINISHED
 from vrmf.coding import Coder
 from vrmf.estimators import inference
 from vrmf.solvers import SOLVERS, VR
@@ -61,11 +63,21 @@ def test_every_command_and_option_has_a_help_text_and_is_in_the_readme(name: str
     command = main.commands[name]
     assert command.help
     assert f"vrmf {name}" in (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+    shown = " ".join(CliRunner().invoke(main, [name, "--help"], terminal_width=10_000).output.split())
+    assert "Examples: vrmf" in shown or f"vrmf {name}" in shown.partition("Examples:")[2]
     for option in command.params:
         if isinstance(option, click.Option):
             assert option.help
+            told = shown.partition(option.help.split("  [")[0])[2].partition(" --")[0]
+            assert option.is_flag or "[default: " in told, option.name
         else:
             assert option.name and option.name.upper() in command.help
+
+
+def test_kernels_are_compiled_beforehand(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(warming, "ESTIMATORS", {"nmf": vrmf.NMF, "robust-pca": vrmf.RobustPCA})
+    said = json.loads(CliRunner().invoke(main, ["warmup", "--json"]).stdout)
+    assert 0 <= said["compiling_seconds"] <= said["seconds"]
 
 
 # Fits from files ---------------------------------------------------------------------------------
@@ -92,7 +104,7 @@ def test_a_fit_and_its_codes_are_those_of_the_estimator(data: Path, tmp_path: Pa
     expected.fit(as_source(data, chunk_rows=30))
     model = vrmf.load(place)
     np.testing.assert_array_equal(model.components_, expected.components_)
-    told = dict(line.split(maxsplit=1) for line in result.output.splitlines())
+    told = dict(line.split(maxsplit=1) for line in result.output.splitlines() if " " in line)
     assert float(told["objective"]) == pytest.approx(model.objective_, rel=1e-5)
     stationarity, *unit = told["stationarity"].split()
     assert float(stationarity) == pytest.approx(model.relative_stationarity_, rel=1e-2)
@@ -110,13 +122,15 @@ def test_a_fit_and_its_codes_are_those_of_the_estimator(data: Path, tmp_path: Pa
 def test_a_fit_by_every_solver(solver: str, data: Path, tmp_path: Path) -> None:
     words = ("-k", 2, "--solver", solver, "--max-iter", 2, "--verbose", "-o", tmp_path / "model.vrmf")
     result = run("fit", data, "--model", "robust-pca", *words)
-    assert result.exit_code == 0 and "objective" in result.output, result.output
+    assert result.exit_code == UNFINISHED and "objective" in result.output, result.output
     assert vrmf.load(tmp_path / "model.vrmf").solver == solver
 
 
 def test_a_spent_budget_warns_without_a_traceback(data: Path, tmp_path: Path) -> None:
     result = run("fit", data, "--model", "nmf", "-k", 3, "--max-iter", 1, "-o", tmp_path / "model.vrmf")
-    assert result.exit_code == 0 and "Warning: NMF stopped before it was stationary" in result.stderr
+    assert (
+        result.exit_code == UNFINISHED and "Warning: NMF stopped before it was stationary" in result.stderr
+    )
 
 
 def test_unfinished_codes_of_a_transformation_are_told(
@@ -134,7 +148,7 @@ def test_unfinished_codes_of_a_transformation_are_told(
 
 WRONG = {
     "missing data": (["none.npy"], "none.npy does not exist. Use"),
-    "unknown data": (["rows.csv"], "rows.csv is of an unknown kind. Use one of"),
+    "unknown data": (["rows.doc"], "rows.doc is of an unknown kind. Use one of"),
     "unknown parameter": (["rows.npy", "--set", "beta=1"], "'beta' is not a parameter of NMF. Use one of"),
     "no value": (["rows.npy", "--set", "alpha"], "`--set` is 'alpha'. Use NAME=VALUE"),
     "wrong value": (["rows.npy", "--set", "alpha=-1"], "`alpha` is -1. Use"),
@@ -150,7 +164,7 @@ WRONG = {
 def test_errors_of_a_fit_are_told_plainly(case: str, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(data.parent)
     monkeypatch.setattr(fitting, "PATIENCE", 0.5)
-    Path("rows.csv").write_text("1,2")
+    Path("rows.doc").write_text("1,2")
     np.save("negative.npy", np.array([[1.0], [1.0], [-1.0]]))
     words, message = WRONG[case]
     result = run("fit", *words, "--model", "nmf", "-k", 1)

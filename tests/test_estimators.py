@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas
 import pytest
+from sklearn.datasets import load_digits, load_iris
 from sklearn.decomposition import PCA
 from sklearn.exceptions import ConvergenceWarning
 
@@ -360,6 +361,36 @@ def test_a_stationary_fit_says_so_and_does_not_warn(name: str, solver: str) -> N
     known = [value for value in model.history_["relative_stationarity"] if not math.isnan(value)]
     assert known[-1] == model.relative_stationarity_ <= 1e-3
     assert model.n_iter_ < 200
+
+
+@pytest.mark.parametrize("data", [load_digits().data[:200], load_iris().data], ids=["digits", "iris"])
+@pytest.mark.parametrize("solver", ["smm", "sgd"])
+@pytest.mark.parametrize("kind", [NMF, DictionaryLearning])
+def test_stochastic_solvers_settle_on_ordinary_data_without_a_warning(
+    kind: Any, solver: str, data: Array
+) -> None:
+    model = kind(4, solver=solver, random_state=0, n_jobs=1).fit(data)
+    assert model.stop_reason_.startswith("settled") and model.n_iter_ in (8, 16, 32, 64, 128, 256)
+    promised = model.relative_stationarity_
+    assert f"a full step promises {promised:.1e} more" in model.stop_reason_ and promised > model.tol
+    history = pandas.DataFrame(model.history_).dropna()
+    assert list(history["passes"].astype(int)) == [2**i for i in range(1, len(history) + 1)]
+    before, after = history["objective"].iloc[-2:]
+    assert 0 <= before - after <= 1e-3 * max(after, np.mean(np.sum(data**2, axis=1)) / 8)
+    finer = kind(4, solver=solver, random_state=0, n_jobs=1, tol=0, max_iter=2 * model.n_iter_).fit(data)
+    assert finer.objective_ < model.objective_, "it has settled, but it could go on"
+
+
+def test_a_resumed_fit_settles_as_an_uninterrupted_one(tmp_path: Any) -> None:
+    options: dict[str, Any] = {"solver": "smm", "random_state": 0, "n_jobs": 1}
+    reference = NMF(4, **options).fit(load_iris().data)
+    for budget in (3, 4, 300):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model = NMF(4, max_iter=budget, checkpoint=tmp_path / "c", **options).fit(load_iris().data)
+    assert model.stop_reason_ == reference.stop_reason_
+    np.testing.assert_array_equal(model.components_, reference.components_)
+    np.testing.assert_array_equal(model.history_["objective"], reference.history_["objective"])
 
 
 @pytest.mark.parametrize("solver", ["smm", "sgd"])

@@ -418,7 +418,8 @@ def test_a_real_interrupt_from_the_keyboard(tmp_path: Path) -> None:
         env=dict(os.environ, PYTHONUNBUFFERED="1"),
     )
     assert process.stdout is not None
-    process.stdout.readline()  # the line of the first epoch
+    while "epoch" not in process.stdout.readline():
+        pass
     time.sleep(0.2)
     process.send_signal(signal.SIGINT)
     _, error = process.communicate(timeout=60)

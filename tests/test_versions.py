@@ -30,8 +30,8 @@ from vrmf.solvers.vr import VRState
 FILES = Path(__file__).parent / "files"
 
 #: What the present versions hold.
-MODEL = (3, "9a2d6b84f926e784")
-CHECKPOINT = (4, "829d9842a538a94f")
+MODEL = (4, "d01860e4c1eaf34a")
+CHECKPOINT = (5, "829d9842a538a94f")
 
 
 def digest(kinds: set[Any], names: list[str]) -> str:
@@ -71,6 +71,6 @@ def test_there_is_a_file_of_each_version() -> None:
 def test_an_old_checkpoint_is_refused_in_a_sentence(tmp_path: Path) -> None:
     place = tmp_path / "fit.checkpoint"
     vrmf.NMF(2, max_iter=1, tol=0, random_state=0, checkpoint=place).fit(rows())
-    place.write_bytes(place.read_bytes().replace(b"vrmf-checkpoint 4", b"vrmf-checkpoint 1", 1))
+    place.write_bytes(place.read_bytes().replace(b"vrmf-checkpoint 5", b"vrmf-checkpoint 1", 1))
     with pytest.raises(ValueError, match=r"has version 1 of the format.*remove the file to start anew\."):
         vrmf.NMF(2, max_iter=1, tol=0, random_state=0, checkpoint=place).fit(rows())

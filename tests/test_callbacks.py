@@ -1,0 +1,147 @@
+"""Callbacks of scikit-learn: they see each epoch of a fit, and may end it."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+import vrmf
+from shells import rows
+from vrmf.rules import Reason
+
+pytest.importorskip("sklearn.callback", reason="scikit-learn has callbacks from version 1.9 on")
+
+X = np.abs(rows(80))
+
+
+class Recording:
+    """Writes down what it is told; asks to stop after so many epochs."""
+
+    def __init__(self, stop_after: int | None = None) -> None:
+        self.events: list[tuple[str, str]] = []
+        self.scores: list[float] = []
+        self.stop_after = stop_after
+
+    def setup(self, estimator: Any, context: Any) -> None:
+        self.events.append(("setup", context.task_name))
+
+    def on_fit_task_begin(self, estimator: Any, context: Any) -> None:
+        self.events.append(("begin", context.task_name))
+
+    def on_fit_task_end(self, estimator: Any, context: Any, *, X: Any, fitted_estimator: Any) -> bool:
+        self.events.append(("end", context.task_name))
+        if fitted_estimator is not None:
+            self.scores.append(fitted_estimator.score(X))
+        return context.task_name == "epoch" and self.count("end", "epoch") == self.stop_after
+
+    def teardown(self, estimator: Any, context: Any) -> None:
+        self.events.append(("teardown", context.task_name))
+
+    def count(self, *event: str) -> int:
+        return self.events.count(event)  # type: ignore[arg-type]
+
+
+def model(**options: Any) -> Any:
+    given = {"n_components": 3, "random_state": 0, "max_iter": 6, "tol": 0, "n_jobs": 1}
+    return vrmf.NMF(**(given | options))
+
+
+@pytest.mark.parametrize("solver", ["vr", "smm", "sgd", "batch"])
+def test_callbacks_see_every_epoch(solver: str) -> None:
+    told = Recording()
+    fit = model(solver=solver).set_callbacks(told).fit(X)
+    assert told.events[:2] == [("setup", "fit"), ("begin", "fit")]
+    assert told.events[-2:] == [("end", "fit"), ("teardown", "fit")]
+    assert told.count("begin", "epoch") == told.count("end", "epoch") == fit.n_iter_ == 6
+    assert told.scores[-1] == fit.score(X)
+
+
+def test_callbacks_change_nothing() -> None:
+    seen, unseen = model().set_callbacks(Recording()).fit(X), model().fit(X)
+    np.testing.assert_array_equal(seen.components_, unseen.components_)
+    assert not hasattr(seen, "_callback_fit_ctx")
+
+
+def test_the_model_that_a_callback_sees_is_that_of_a_shorter_fit() -> None:
+    told = Recording()
+    model(solver="batch").set_callbacks(told).fit(X)
+    for epochs in (1, 4):
+        assert told.scores[epochs - 1] == model(solver="batch", max_iter=epochs).fit(X).score(X)
+
+
+def test_a_callback_ends_a_fit_without_a_warning() -> None:
+    fit = model(tol=1e-12, solver="batch").set_callbacks(Recording(stop_after=2)).fit(X)
+    assert fit.n_iter_ == 2 and fit.stop_reason_.startswith("callback")
+    np.testing.assert_array_equal(fit.components_, model(solver="batch", max_iter=2).fit(X).components_)
+
+
+def test_a_path_of_stages_has_epochs_too() -> None:
+    told = Recording()
+    fit = vrmf.RobustPCA(random_state=0).set_callbacks(told).fit(X)
+    assert told.count("end", "epoch") >= fit.n_iter_
+    stopped = vrmf.RobustPCA(random_state=0).set_callbacks(Recording(stop_after=3)).fit(X)
+    assert stopped.n_iter_ == 3 and stopped.decompose(X)[0].shape == X.shape
+
+
+def test_codes_of_a_fit_with_callbacks() -> None:
+    codes = model().set_callbacks(Recording()).fit_transform(X)
+    np.testing.assert_array_equal(codes, model().fit_transform(X))
+
+
+def test_callbacks_are_torn_down_when_a_fit_fails() -> None:
+    class Failing(Recording):
+        def on_fit_task_begin(self, estimator: Any, context: Any) -> None:
+            if context.task_name == "epoch":
+                raise RuntimeError("no more")
+
+    told = Failing()
+    with pytest.raises(RuntimeError, match="no more"):
+        model().set_callbacks(told).fit(X)
+    assert told.events[-1] == ("teardown", "fit")
+
+
+def test_callbacks_in_a_search() -> None:
+    from sklearn.model_selection import GridSearchCV
+
+    told = Recording()
+    search = GridSearchCV(model(max_iter=2).set_callbacks(told), {"n_components": [2, 3]}, cv=2)
+    search.fit(X)
+    assert told.count("end", "epoch") == 2 * (2 * 2 + 1)
+
+
+def test_the_progress_bar_of_scikit_learn(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("rich")
+    from sklearn.callback import ProgressBar
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        model().set_callbacks(ProgressBar()).fit(X)
+    assert "NMF - fit" in capsys.readouterr().out
+
+
+def test_scoring_while_fitting() -> None:
+    from sklearn.callback import ScoringMonitor
+
+    monitor = ScoringMonitor(scoring=None)
+    fit = model(solver="batch").set_callbacks(monitor).fit(X)
+    assert fit.n_iter_ == 6
+
+
+def test_saved_models_have_no_callbacks(tmp_path: Any) -> None:
+    fit = model().set_callbacks(Recording()).fit(X)
+    vrmf.save(fit, tmp_path / "m")
+    assert not hasattr(vrmf.load(tmp_path / "m"), "_skl_callbacks")
+
+
+def test_what_is_no_callback_is_refused() -> None:
+    with pytest.raises(TypeError, match="callbacks must be instances"):
+        model().set_callbacks(print)
+
+
+def test_a_wish_is_no_arrival() -> None:
+    from vrmf.estimators.callbacks import STOPPED
+
+    assert isinstance(STOPPED, Reason) and not STOPPED.converged and not STOPPED.failed

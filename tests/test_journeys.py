@@ -1,0 +1,131 @@
+"""What a new user does with the README alone: from a file on a shell to an answer that can be shown."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas
+import pytest
+
+import vrmf
+from vrmf.scenes import moving_scene
+
+README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+
+
+def shell(command: str, folder: Path, code: int = 0) -> subprocess.CompletedProcess[str]:
+    """Run a command as a user would type it."""
+    words = shlex.split(command, comments=True)
+    assert words[0] == "vrmf"
+    environment = os.environ | {"COLUMNS": "100"}
+    done = subprocess.run(
+        [sys.executable, "-m", *words], cwd=folder, capture_output=True, text=True, env=environment
+    )
+    assert done.returncode == code, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    return done
+
+
+def cells(n: int = 150, genes: int = 60, parts: int = 3) -> pandas.DataFrame:
+    """Return a table of cells whose genes are on together in a few programs."""
+    rng = np.random.default_rng(0)
+    programs = rng.gamma(0.3, size=(parts, genes))
+    levels = rng.gamma(1.0, size=(n, parts)) @ programs
+    frame = pandas.DataFrame(
+        np.round(np.maximum(levels + 0.01 * rng.standard_normal(levels.shape), 0), 4),
+        index=pandas.Index([f"cell{i}" for i in range(n)], name="cell"),
+        columns=[f"gene{i}" for i in range(genes)],
+    )
+    frame.insert(0, "tissue", rng.choice(["liver", "lung"], n))
+    return frame
+
+
+def test_the_walk_of_the_readme(tmp_path: Path) -> None:
+    cells().to_csv(tmp_path / "cells.csv")
+    (walk,) = re.findall(r"## From a table to an answer.*?```\n(.*?)```", README, re.DOTALL)
+    said = {command.split()[1]: shell(command, tmp_path).stdout for command in walk.splitlines()}
+    assert {"suggest", "fit", "info", "export", "transform"} == said.keys()
+    assert "nmf with 3 components" in said["suggest"] and "nmf with 3 components" in said["fit"]
+    assert "by cell: cell0" in said["fit"] and "without 'tissue'" in said["fit"]
+    atoms = pandas.read_csv(tmp_path / "components.csv", index_col=0)
+    assert list(atoms.columns) == [f"gene{i}" for i in range(60)] and atoms.index.name == "component"
+    codes = pandas.read_csv(tmp_path / "codes.csv", index_col="cell")
+    assert list(codes.columns) == list(atoms.index) and list(codes.index[:2]) == ["cell0", "cell1"]
+    clean = cells().drop(columns="tissue").to_numpy()
+    assert np.linalg.norm(codes.to_numpy() @ atoms.to_numpy() - clean) < 0.02 * np.linalg.norm(clean)
+
+
+def test_a_column_of_text_is_named_with_the_option_that_leaves_it_out(tmp_path: Path) -> None:
+    cells().to_csv(tmp_path / "cells.csv")
+    done = shell("vrmf fit cells.csv", tmp_path, code=1)
+    assert len(done.stderr.splitlines()) == 1 and "'tissue' holds text" in done.stderr
+    assert "--drop tissue" in done.stderr and not (tmp_path / "model.vrmf").exists()
+    assert (
+        "Traceback"
+        in subprocess.run(
+            [sys.executable, "-m", "vrmf", "fit", "cells.csv", "--debug"],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+        ).stderr
+    )
+
+
+def test_a_video(tmp_path: Path) -> None:
+    scene = moving_scene(40, seed=0)
+    np.save(tmp_path / "video.npy", scene.frames.reshape(40, *scene.image_shape).astype(np.float32))
+    said = json.loads(shell("vrmf fit video.npy --json --max-time 60 -o video.vrmf", tmp_path).stdout)
+    assert said["model"] == "robust-pca" and said["image_shape"] == list(scene.image_shape)
+    assert said["rank"] == 2 and said["noise"] == pytest.approx(scene.noise, rel=0.1)
+    shell("vrmf transform video.vrmf video.npy --mask moved.npy --low-rank still.npy", tmp_path)
+    moved = np.load(tmp_path / "moved.npy")
+    assert moved.dtype == bool and np.mean(moved == scene.mask) > 0.99
+    model = vrmf.load(tmp_path / "video.vrmf")
+    np.testing.assert_allclose(
+        np.load(tmp_path / "still.npy"), model.decompose(np.load(tmp_path / "video.npy").reshape(40, -1))[0]
+    )
+
+
+def test_a_folder_of_parquet_files(tmp_path: Path) -> None:
+    frame, place = cells(), tmp_path / "samples"
+    place.mkdir()
+    frame[:80].to_parquet(place / "a.parquet")
+    frame[80:].to_parquet(place / "b.parquet")
+    done = shell("vrmf fit samples --model NMF -k 3 -o cells.vrmf", tmp_path, code=1)
+    assert "--drop tissue" in done.stderr
+    shell("vrmf fit samples --model NMF -k 3 -o cells.vrmf --drop tissue --quiet", tmp_path)
+    shell("vrmf transform cells.vrmf samples -o codes.parquet", tmp_path)
+    codes = pandas.read_parquet(tmp_path / "codes.parquet")
+    assert list(codes.index) == list(frame.index) and codes.shape == (150, 3)
+
+
+def test_a_budget_that_ends_too_soon_has_an_exit_code_of_its_own(tmp_path: Path) -> None:
+    np.save(tmp_path / "rows.npy", np.random.default_rng(0).random((200, 20)))
+    done = shell("vrmf fit rows.npy --model nmf -k 5 --max-iter 1", tmp_path, code=3)
+    assert "Warning: NMF stopped before it was stationary" in done.stderr
+    assert (tmp_path / "model.vrmf").exists()
+    shell("vrmf fit rows.npy --model nmf -k 5 --max-iter 1 --tol 0 --force", tmp_path)
+
+
+def test_names_of_models_in_any_case_and_their_slips(tmp_path: Path) -> None:
+    np.save(tmp_path / "rows.npy", np.random.default_rng(0).random((50, 8)))
+    for name in ("RobustPCA", "ROBUST-PCA", "robust_pca"):
+        words = f"vrmf fit rows.npy --model {name} -k 2 --max-iter 2 --tol 0 --force --json"
+        assert json.loads(shell(words, tmp_path).stdout)["model"] == "robust-pca"
+    done = shell("vrmf fit rows.npy --model robustpac", tmp_path, code=2)
+    assert "Did you mean robust-pca?" in done.stderr
+
+
+def test_completion_and_a_suggestion_for_scripts(tmp_path: Path) -> None:
+    assert "_VRMF_COMPLETE" in shell("vrmf completion bash", tmp_path).stdout
+    cells().to_csv(tmp_path / "cells.csv")
+    said = json.loads(shell("vrmf suggest cells.csv --drop tissue --json", tmp_path).stdout)
+    assert said["suggestion"]["model"] == "nmf" and said["rows"] == 150
+    shell(said["command"] + " --max-iter 3 --tol 0", tmp_path)

@@ -1,0 +1,244 @@
+"""Suggestions: right where the answer is known, unsure where there is none, and of use as they are."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas
+import pytest
+import scipy.sparse
+
+import vrmf
+from vrmf.estimators import ESTIMATORS
+from vrmf.scenes import moving_scene
+from vrmf.sources import as_source, single_threaded_blas
+from vrmf.suggesting import rules
+from vrmf.suggesting.doubts import ALTERNATIVES
+from vrmf.suggesting.findings import SPARSE
+from vrmf.suggesting.outliers import RobustFit
+from vrmf.suggesting.rank import Decomposition, rank_of_counts
+from vrmf.suggesting.structure import likely_image_shape, smoothness, sparseness
+from vrmf.terms.base import Array
+
+Generator = np.random.Generator
+
+
+def low_rank(rng: Generator, n: int = 200, d: int = 60, k: int = 4, noise: float = 0.3) -> Array:
+    return rng.standard_normal((n, k)) @ rng.standard_normal((k, d)) + noise * rng.standard_normal((n, d))
+
+
+def positive(rng: Generator, n: int = 200, d: int = 60, k: int = 4, noise: float = 0.1) -> Array:
+    return rng.gamma(0.7, size=(n, k)) @ rng.gamma(0.7, size=(k, d)) + noise * rng.random((n, d))
+
+
+def hit(rng: Generator, X: Array) -> Array:
+    return np.where(rng.random(X.shape) < 0.05, X + 8 * np.std(X), X)
+
+
+def curves(rng: Generator) -> Array:
+    grid, centers = np.linspace(0, 1, 100), rng.uniform(0.1, 0.9, (3, 1))
+    return rng.gamma(1.0, size=(120, 3)) @ np.exp(-0.5 * ((grid - centers) / 0.06) ** 2)
+
+
+def counts(rng: Generator) -> Array:
+    return rng.poisson(5 * rng.gamma(0.5, size=(300, 4)) @ rng.gamma(0.5, size=(4, 50))).astype(float)
+
+
+def few_atoms(rng: Generator) -> Array:
+    H = rng.standard_normal((600, 8)) * (rng.random((600, 8)) < 0.2)
+    return H @ rng.standard_normal((8, 25)) + 0.05 * rng.standard_normal((600, 25))
+
+
+def with_gaps(rng: Generator, X: Array) -> Array:
+    return np.where(rng.random(X.shape) < 0.1, np.nan, X)
+
+
+@dataclass(frozen=True)
+class Case:
+    """Data, the right model, the planted number of components, and a word that a doubt must have."""
+
+    make: Callable[[Generator], Array]
+    model: str
+    n_components: int
+    doubt: str = ""
+
+
+CASES = {
+    "low rank": Case(low_rank, "robust-pca", 4),
+    "low rank, exact": Case(lambda rng: low_rank(rng, noise=0), "robust-pca", 4),
+    "outliers": Case(lambda rng: hit(rng, low_rank(rng)), "robust-pca", 4),
+    "positive": Case(positive, "nmf", 4),
+    "positive, outliers": Case(lambda rng: hit(rng, positive(rng)), "robust-nmf", 4),
+    "positive, exact, outliers": Case(lambda rng: hit(rng, positive(rng, noise=0)), "robust-nmf", 4),
+    "curves": Case(curves, "smooth-dictionary-learning", 3),
+    "counts": Case(counts, "nmf", 4),
+    "few atoms": Case(few_atoms, "dictionary-learning", 8),
+    "video": Case(lambda rng: moving_scene(60, 3).frames, "robust-pca", 2),
+    "gaps": Case(lambda rng: with_gaps(rng, low_rank(rng)), "robust-pca", 4, "missing"),
+    "scales": Case(lambda rng: low_rank(rng) * np.geomspace(1, 1000, 60), "robust-pca", 4, "scale"),
+}
+
+NOTHING: dict[str, tuple[Callable[[Generator], Array], str]] = {
+    "normal noise": (lambda rng: rng.standard_normal((200, 40)), "no structure"),
+    "uneven noise": (lambda rng: rng.standard_normal((200, 40)) * rng.uniform(0.5, 4, 40), "no structure"),
+    "heavy noise": (lambda rng: rng.standard_t(2.5, (200, 40)), "no structure"),
+    "positive noise": (lambda rng: rng.exponential(size=(200, 40)), "no structure"),
+    "Poisson noise": (lambda rng: rng.poisson(2.0, (200, 40)).astype(float), "no structure"),
+    "constant": (lambda rng: np.full((40, 6), 2.5), "no structure"),
+    "equal rows": (lambda rng: np.tile(rng.standard_normal(9), (30, 1)), "no structure"),
+    "zeros": (lambda rng: np.zeros((30, 5)), "no structure"),
+    "one feature": (lambda rng: rng.standard_normal((80, 1)), "one feature"),
+    "one row": (lambda rng: rng.standard_normal((1, 8)), "few rows"),
+    "one entry": (lambda rng: np.ones((1, 1)), "few rows"),
+    "nothing but NaN": (lambda rng: np.full((20, 5), np.nan), "missing"),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_was_planted_is_suggested(name: str) -> None:
+    case = CASES[name]
+    suggestion = vrmf.suggest(case.make(np.random.default_rng(len(name))))
+    assert suggestion.model == case.model
+    assert abs((suggestion.n_components or suggestion.findings.rank) - case.n_components) <= 1
+    assert not case.doubt or any(case.doubt in doubt.lower() for doubt in suggestion.doubts)
+
+
+@pytest.mark.parametrize("name", NOTHING)
+def test_where_nothing_is_nothing_is_claimed(name: str) -> None:
+    make, doubt = NOTHING[name]
+    suggestion = vrmf.suggest(make(np.random.default_rng(len(name))))
+    assert suggestion.n_components == 1
+    assert any(doubt in told.lower() for told in suggestion.doubts)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_noise_has_no_components(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((rng.integers(15, 200), rng.integers(5, 100)))
+    assert Decomposition.of(X).rank(rng) == 0
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1e5])
+def test_the_scale_of_the_data_does_not_matter(scale: float) -> None:
+    X = hit(np.random.default_rng(0), low_rank(np.random.default_rng(1)))
+    one, other = vrmf.suggest(X), vrmf.suggest(scale * X)
+    assert (one.model, one.findings.rank, one.reasons) == (other.model, other.findings.rank, other.reasons)
+
+
+def test_the_same_data_and_seed_give_the_same_suggestion() -> None:
+    X = few_atoms(np.random.default_rng(0))
+    assert vrmf.suggest(X, random_state=3) == vrmf.suggest(X, random_state=3)
+
+
+def test_data_are_not_changed() -> None:
+    X = with_gaps(np.random.default_rng(0), positive(np.random.default_rng(1)))
+    before = X.copy()
+    vrmf.suggest(X)
+    np.testing.assert_array_equal(X, before)
+
+
+@pytest.mark.parametrize("kind", ["whole numbers", "sparse", "frame", "file", "source"])
+def test_every_kind_of_data_is_taken(kind: str, tmp_path: Path) -> None:
+    X = counts(np.random.default_rng(0))
+    np.save(tmp_path / "rows.npy", X)
+    kinds: dict[str, Any] = {
+        "whole numbers": X.astype(np.int64),
+        "sparse": scipy.sparse.csr_array(X),
+        "frame": pandas.DataFrame(X),
+        "file": tmp_path / "rows.npy",
+        "source": as_source(X),
+    }
+    assert vrmf.suggest(kinds[kind]).reasons == vrmf.suggest(X).reasons
+
+
+@pytest.mark.parametrize("name", ["low rank", "curves", "few atoms"])
+def test_the_estimator_is_what_is_suggested_but_for_overrides(name: str) -> None:
+    suggestion = vrmf.suggest(CASES[name].make(np.random.default_rng(0)))
+    model = suggestion.estimator(random_state=3)
+    assert type(model) is ESTIMATORS[suggestion.model]
+    known = model.get_params(deep=False)
+    assert (known["n_components"], known["random_state"]) == (suggestion.n_components, 3)
+    assert known.items() >= suggestion.parameters.items()
+    assert suggestion.estimator(n_components=9).get_params()["n_components"] == 9
+
+
+def test_the_suggested_model_takes_the_data() -> None:
+    X = positive(np.random.default_rng(0))
+    model = vrmf.suggest(X).estimator(random_state=0, n_jobs=1).fit(X)
+    assert model.reconstruction_error_ < 0.1
+
+
+def test_a_suggestion_is_plain_text_and_json() -> None:
+    suggestion = vrmf.suggest(with_gaps(np.random.default_rng(0), curves(np.random.default_rng(1))))
+    known = json.loads(json.dumps(suggestion.to_dict(), allow_nan=False))
+    assert known["model"] == suggestion.model and known["findings"]["rank"] == suggestion.findings.rank
+    text = str(suggestion)
+    assert text.startswith(suggestion.model) and "Why:" in text and "Not sure:" in text
+    assert max(map(len, text.splitlines())) <= 88
+
+
+def test_no_more_rows_are_read_than_allowed() -> None:
+    assert vrmf.suggest(positive(np.random.default_rng(0)), max_rows=50).findings.rows_read == 50
+
+
+@pytest.mark.parametrize(
+    ("X", "options", "message"),
+    [
+        (np.ones((0, 3)), {}, "The data have 0 rows and 3 features. Use at least one of each."),
+        (np.ones((3, 3)), {"max_rows": 0}, "max_rows"),
+        (np.ones(3), {}, "Use rows and features"),
+    ],
+)
+def test_errors_say_what_is_needed(X: Array, options: dict[str, int], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        vrmf.suggest(X, **options)
+
+
+def test_alternatives_are_models() -> None:
+    assert {name for others in ALTERNATIVES.values() for name, _ in others} <= set(ESTIMATORS)
+    assert set(ALTERNATIVES) <= set(ESTIMATORS) and rules.RULES[-1] is rules.low_rank
+
+
+def test_an_image_shape_that_is_known_is_not_doubted() -> None:
+    rng = np.random.default_rng(0)
+    y, x = np.mgrid[:10, :14]
+    centers = rng.uniform(0, 12, (150, 2, 1, 1))
+    X = np.exp(-((y - centers[:, 0]) ** 2 + (x - centers[:, 1]) ** 2) / 8).reshape(150, -1)
+    assert likely_image_shape(X) == (10, 14)
+    source = as_source(X)
+    source.image_shape = (10, 14)
+    told, guessed = vrmf.suggest(source), vrmf.suggest(X)
+    assert told.findings.image_is_known and not guessed.findings.image_is_known
+    assert sum("guess" in doubt for doubt in guessed.doubts) == 1
+    assert not any("guess" in doubt for doubt in told.doubts)
+
+
+def test_order_and_sparsity_need_more_than_noise() -> None:
+    rng = np.random.default_rng(0)
+    noise = rng.standard_normal((300, 60))
+    assert smoothness(noise) == 0 and likely_image_shape(noise) is None
+    assert abs(sparseness(noise[:, :10], rng)) < SPARSE / 2
+    # Rows of different sizes are no sparse codes.
+    assert abs(sparseness(noise[:, :10] * rng.standard_t(3, (300, 1)), rng)) < SPARSE
+
+
+def test_a_robust_fit_finds_what_was_hit() -> None:
+    rng = np.random.default_rng(0)
+    clean = low_rank(rng, noise=0.1)
+    X = hit(rng, clean)
+    with single_threaded_blas():
+        fit = RobustFit.of(X, rng)
+    # Outliers of one sign have a mean, which may be a component of its own.
+    assert fit.rank in (4, 5) and fit.noise == pytest.approx(0.1, rel=0.1)
+    assert fit.far_share == pytest.approx(np.mean(X != clean), rel=0.05)
+
+
+def test_counts_without_rows_or_columns_of_zeros_or_with_them() -> None:
+    X = counts(np.random.default_rng(0))
+    padded = np.pad(X, ((0, 5), (3, 0)))
+    assert rank_of_counts(X) == rank_of_counts(padded) == 4

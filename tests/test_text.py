@@ -1,0 +1,149 @@
+"""Tables in text: how they are cut is found out, and said; what is wrong is named, with its remedy."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from vrmf.sources import spool, text
+from vrmf.sources.files import open_table
+from vrmf.sources.options import FileOptions
+from vrmf.sources.spool import Spool
+from vrmf.sources.tables import AbstractTable
+
+#: Texts, what is said of how to read them, names of features and rows, and rows.
+READ = {
+    "plain": ("a,b\n1,2\n3,4\n", {}, ("a", "b"), None, [[1, 2], [3, 4]]),
+    "no names": ("1,2\n3,4\n", {}, None, None, [[1, 2], [3, 4]]),
+    "names that are numbers": ("1,2\n3,4\n", {"header": True}, ("1", "2"), None, [[3, 4]]),
+    "an index without a name": (",a,b\nx,1,2\ny,3,4\n", {}, ("a", "b"), ["x", "y"], [[1, 2], [3, 4]]),
+    "an index of words": ("gene\ta\tb\nx\t1\t2\ny\t3\t4\n", {}, ("a", "b"), ["x", "y"], [[1, 2], [3, 4]]),
+    "an index that counts": ("id,a\n7,1\n8,2\n", {}, ("a",), ["7", "8"], [[1], [2]]),
+    "an identifier that does not count": ("id,a\n7,1\n3,2\n", {}, ("id", "a"), None, [[7, 1], [3, 2]]),
+    "names by R": ("a,b\nx,1,2\ny,3,4\n", {}, ("a", "b"), ["x", "y"], [[1, 2], [3, 4]]),
+    "quotes": ('"a, 1";"b\n2"\n"1";2\n', {}, ("a, 1", "b\n2"), None, [[1, 2]]),
+    "decimal comma": ("a;b\n1,5;2\n", {"decimal": ","}, ("a", "b"), None, [[1.5, 2]]),
+    "spaces": ("a b\n1 2\n", {}, ("a", "b"), None, [[1, 2]]),
+    "a bar": ("a|b\n1|2\n", {}, ("a", "b"), None, [[1, 2]]),
+    "one column": ("a\n1\n2\n", {}, ("a",), None, [[1], [2]]),
+    "comments": ("# by hand\n# twice\na,b\n1,2\n", {}, ("a", "b"), None, [[1, 2]]),
+    "empty lines": ("a,b\n1,2\n\n3,4\n\n", {}, ("a", "b"), None, [[1, 2], [3, 4]]),
+    "a mark of the order of bytes": ("\ufeffa,b\n1,2\n", {}, ("a", "b"), None, [[1, 2]]),
+    "missing": ("a,b\n1,NA\n,4\nnan,?\n", {}, ("a", "b"), None, [[1, np.nan], [np.nan, 4], [np.nan] * 2]),
+    "left out": ("a,t,b\n1,x,2\n3,y,4\n", {"drop": ("t",)}, ("a", "b"), None, [[1, 2], [3, 4]]),
+    "an index by name": ("a,t\n1,x\n3,x\n", {"index": "t"}, ("a",), ["x", "x"], [[1], [3]]),
+    "Windows": ("a,b\r\n1,2\r\n", {}, ("a", "b"), None, [[1, 2]]),
+}
+
+#: Texts that are refused, what is said of how to read them, and what is said of them.
+REFUSED = {
+    "text": ("a,t,b\n1,x,2\n", {}, r"'t' holds text, such as 'x'.*--drop t\).*--index t"),
+    "more text": (
+        "a,t,u\n1,x,y\n",
+        {},
+        r"'t' holds text, such as 'x', and so do 1 others.*--drop t --drop u",
+    ),
+    "nothing but text": ("t,u\nx,y\nx,y\n", {}, "no column holds numbers"),
+    "late text": ("a,b\n" + "1,2\n" * 500 + "1,oops\n", {}, "'b' holds 'oops' in line 502, which is no"),
+    "a short line": ("a,b\n" + "1,2\n" * 500 + "1\n", {}, "line 502 has 1 columns, where 2 are expected"),
+    "ragged": ("a,b\n1,2\n1\n2;3;4\n", {}, "cannot be cut into columns.*--separator"),
+    "a comma for a point": (
+        "a;b\n1,5;2\n2,5;3\n",
+        {},
+        r"'a' holds '1,5'. If that is a decimal comma.*--decimal",
+    ),
+    "a name twice": ("a,a\n1,2\n", {}, "'a' occurs twice"),
+    "nothing": ("\n", {}, "is empty"),
+    "names only": ("a,b\n", {}, "has names of columns, but no rows"),
+    "no such column": (
+        "a,size\n1,2\n",
+        {"drop": ("siez",)},
+        "'siez', which is no column. Did you mean 'size'",
+    ),
+    "no such index": ("a,b\n1,2\n", {"index": "x"}, "'x', which is no column. Use one of 'a', 'b'"),
+}
+
+
+def table(folder: Path, content: str, name: str = "rows.csv", **options: object) -> AbstractTable:
+    (folder / name).write_bytes(content.encode())
+    return open_table(folder / name, FileOptions(**options))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", READ)
+def test_how_a_text_is_cut_is_found_out(name: str, tmp_path: Path) -> None:
+    content, options, features, names, rows = READ[name]
+    found = table(tmp_path, content, **options)  # type: ignore[arg-type]
+    assert found.feature_names == features
+    assert found.row_names(0, found.shape[0]) == names
+    np.testing.assert_array_equal(found.read(0, found.shape[0]), np.array(rows, dtype=float))
+    assert any(word.startswith("separator") for word in found.remarks)
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_wrong_with_a_text_is_named_with_its_remedy(name: str, tmp_path: Path) -> None:
+    content, options, message = REFUSED[name]
+    with pytest.raises(ValueError, match=message):
+        table(tmp_path, content, **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"decimal": "x"}, "`decimal` is 'x'. Use a point or a comma"),
+        ({"separator": ";;"}, "`separator` is ';;'. Use one sign"),
+        ({"separator": ",", "decimal": ","}, "`separator` and `decimal` are both ','"),
+        ({"drop": ("a", "a")}, "`drop` names 'a' twice"),
+        ({"drop": ("a",), "index": "a"}, "'a' is both `index` and in `drop`"),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused(options: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        FileOptions(**options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("option", [{"drop": ("a",)}, {"index": "a"}, {"separator": ";"}, {"header": True}])
+def test_options_that_say_nothing_of_a_file_are_refused(option: dict[str, object], tmp_path: Path) -> None:
+    np.save(tmp_path / "rows.npy", np.eye(3))
+    with pytest.raises(ValueError, match=r"says nothing of .*rows\.npy"):
+        open_table(tmp_path / "rows.npy", FileOptions(**option))  # type: ignore[arg-type]
+
+
+def test_other_encodings_are_read_or_named(tmp_path: Path) -> None:
+    (tmp_path / "latin.csv").write_bytes("größe,b\n1,2\n".encode("latin-1"))
+    found = open_table(tmp_path / "latin.csv")
+    assert found.feature_names == ("größe", "b") and "encoding latin-1" in found.remarks
+    (tmp_path / "wide.csv").write_bytes("a,b\n1,2\n".encode("utf-16"))
+    with pytest.raises(ValueError, match="is no text in UTF-8"):
+        open_table(tmp_path / "wide.csv")
+
+
+def test_a_damaged_archive_is_named(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv.gz").write_bytes(gzip.compress(b"a,b\n" + b"1,2\n" * 10_000)[:-20])
+    with pytest.raises(ValueError, match=r"rows\.csv\.gz"):
+        open_table(tmp_path / "rows.csv.gz")
+
+
+def test_a_large_text_goes_to_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    X = np.random.default_rng(0).random((2000, 5))
+    content = "\n".join(",".join(map(repr, row)) for row in X.tolist())
+    small = table(tmp_path, content)
+    monkeypatch.setattr(spool, "MEMORY_BYTES", 10_000)
+    monkeypatch.setattr(text, "BLOCK_BYTES", 2000)
+    large = table(tmp_path, content)
+    assert small.in_memory and not large.in_memory
+    for found in (small, large):
+        np.testing.assert_array_equal(found.read(0, 2000), X)
+
+
+def test_a_spool_keeps_rows_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    X = np.arange(60.0).reshape(20, 3)
+    for limit in (10**6, 100, 0):
+        monkeypatch.setattr(spool, "MEMORY_BYTES", limit)
+        with Spool(3, X.dtype) as rows:
+            for block in (X[:7], X[7:7], X[7:]):
+                rows.add(block)
+            np.testing.assert_array_equal(rows.rows(), X)
+    assert Spool(4, X.dtype).rows().shape == (0, 4)

@@ -1,0 +1,121 @@
+"""How often `vrmf.suggest` is right, on data sets whose answer is known.
+
+    python benchmarks/suggest.py                # both halves, then tables
+    python benchmarks/suggest.py --half tuning  # prints one half only
+
+A suggestion is right if its model is one of those that were written down with the data set, its number of
+components (or the rank that it expects RobustPCA to find) is in the range written down, and its doubts
+name what they must. Makes results/suggest.json and a table, suggest.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import warnings
+from typing import Any
+
+import suggest_data
+from common import RESULTS, machine, write
+from suggest_data import Case
+
+import vrmf
+
+HALVES = {"tuning": suggest_data.TUNING, "held out": suggest_data.HELD_OUT, "fresh": suggest_data.FRESH}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--half", choices=list(HALVES), help="print one half, and write nothing")
+    chosen = parser.parse_args()
+    warnings.simplefilter("ignore")
+    halves = {chosen.half: HALVES[chosen.half]} if chosen.half else HALVES
+    results: dict[str, Any] = {half: [judged(case) for case in cases] for half, cases in halves.items()}
+    if not chosen.half:
+        results["machine"] = machine()
+        write("suggest", results)
+        (RESULTS / "suggest.md").write_text(page(results))
+
+
+def judged(case: Case) -> dict[str, Any]:
+    """Return the suggestion for a data set, and what is right of it."""
+    X = case.make()
+    begin = time.perf_counter()
+    suggestion = vrmf.suggest(X)
+    seconds = time.perf_counter() - begin
+    count = suggestion.n_components
+    count = suggestion.findings.rank if count is None else count
+    in_range = case.components is None or case.components[0] <= count <= case.components[1]
+    right = {
+        "model": suggestion.model in case.models,
+        "components": in_range,
+        "doubts": not case.doubt or any(case.doubt in doubt.lower() for doubt in suggestion.doubts),
+    }
+    found = {
+        "name": case.name,
+        "shape": list(X.shape),
+        "models": list(case.models),
+        "range": None if case.components is None else list(case.components),
+        "model": suggestion.model,
+        "components": count,
+        "doubts": list(suggestion.doubts),
+        "right": right,
+        "seconds": round(seconds, 2),
+    }
+    wrong = ", ".join(part for part, is_right in right.items() if not is_right)
+    told = f"{suggestion.model:27s} {count:3d} {found['range']!s:10s} {seconds:4.1f} s  {wrong}"
+    print(f"{case.name:34s} {told}", flush=True)
+    return found
+
+
+def page(results: dict[str, Any]) -> str:
+    """Return the tables."""
+    lines = [
+        "# Suggestions: how often they are right",
+        "",
+        "What `vrmf.suggest` says of data sets whose right answer is known. The right models, the range of "
+        "the number of components (20 %, at least 1, about what was planted) and the doubts that must be "
+        "told were written down before any threshold was chosen. For RobustPCA the number is the rank that "
+        "the suggestion expects. Made by `benchmarks/suggest.py`.",
+        "",
+        "The tuning part was looked at while thresholds were chosen. The held-out part has other "
+        "distributions, sizes and seeds; the first look at it was right for 35 of 39. Then three faults "
+        "were mended: missing entries that looked like outliers, values cut off at 0, and rounding "
+        "errors of equal rows. So its figures below are no longer untouched. The fresh part was drawn up "
+        "after that, and nothing was changed because of it: the first look was right for 26 of 29. Later "
+        "the gap that outliers must leave was doubled, because of a table of cells that is in none of the "
+        "parts.",
+        "",
+        "| part | data sets | right | model right | number right | doubts right | median seconds | most |",
+        "|---|---|---|---|---|---|---|---|",
+        *(summary(half, results[half]) for half in HALVES),
+    ]
+    for half in HALVES:
+        lines += ["", f"## {half.capitalize()}", ""]
+        lines += [
+            "| data set | rows × features | suggested | right models | number | right | seconds | wrong |"
+        ]
+        lines += ["|---|---|---|---|---|---|---|---|", *map(row, results[half])]
+    return "\n".join(lines) + "\n"
+
+
+def summary(half: str, found: list[dict[str, Any]]) -> str:
+    parts = [sum(all(one["right"].values()) for one in found)]
+    parts += [sum(one["right"][part] for one in found) for part in ("model", "components", "doubts")]
+    seconds = sorted(one["seconds"] for one in found)
+    cells = " | ".join(f"{part} ({part / len(found):.0%})" for part in parts)
+    return f"| {half} | {len(found)} | {cells} | {seconds[len(seconds) // 2]:.1f} | {seconds[-1]:.1f} |"
+
+
+def row(one: dict[str, Any]) -> str:
+    wrong = ", ".join(part for part, is_right in one["right"].items() if not is_right)
+    n, d = one["shape"]
+    low, high = one["range"] or ("", "")
+    return (
+        f"| {one['name']} | {n} × {d} | {one['model']} | {' or '.join(one['models'])} | "
+        f"{one['components']} | {low} to {high} | {one['seconds']:.1f} | {wrong} |"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -108,6 +108,8 @@ class HuberRadial(AbstractMethod):
         damping = LEAST_DAMPING if half.ridge > 0 else BALL_DAMPING
 
         def newton(x: Array, H: Array, allowed: Array, most: Array, steps: Array, error: Array) -> None:
+            if half.in_ball:  # roundings of single precision lie outside, from where no way into it falls
+                H /= np.maximum(np.sqrt(row_squares(H)), 1)[:, None]
             newton_rows_in_ball(x, H, problem, allowed, most, damping, steps, error)
 
         rows = np.flatnonzero(~codes.finished & (codes.iterations < task.max_iter))

@@ -10,7 +10,7 @@ import numpy as np
 from common import Array
 
 from vrmf.coding import Coder
-from vrmf.experiments.curves import Snapshot, WarmProblem, warm_up, watched
+from vrmf.curves import Snapshot, WarmProblem, warm_up, watched
 from vrmf.history import Iterate
 from vrmf.loop import iterate
 from vrmf.problem import Measurement

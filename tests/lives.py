@@ -78,7 +78,9 @@ def finished(solver: str, path: Path | None = None) -> AbstractFactorizer:
     """
     context = multiprocessing.get_context("forkserver")
     here, there = context.Pipe()
-    process = context.Process(target=finish, args=(solver, None if path is None else os.fspath(path), there))
+    process = context.Process(
+        target=finish, args=(solver, None if path is None else os.fspath(path), there)
+    )
     process.start()
     there.close()
     assert here.poll(60)

@@ -17,9 +17,9 @@ from matplotlib.figure import Figure
 
 from vrmf import experiments
 from vrmf.cli import main
+from vrmf.curves import curve, snapshots, watched
 from vrmf.experiments import GROUPS, Experiment, Scale, runner
 from vrmf.experiments.base import Results, Step, Store, plain
-from vrmf.experiments.curves import curve, snapshots, watched
 from vrmf.experiments.paper import components, contest, drawing, figures, start
 from vrmf.experiments.paper.panels import PANELS, Case, Panel, Size
 from vrmf.history import Iterate

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
+from vrmf.curves import EXACT
 from vrmf.experiments.base import Experiment, Scale, plain
-from vrmf.experiments.curves import EXACT
 from vrmf.experiments.theory import THEORY, corollary1, theorem1, theorem2
 from vrmf.experiments.theory import smm as smm_as_sgd
 from vrmf.experiments.theory.fits import (

@@ -9,6 +9,7 @@ import click
 import numpy as np
 
 from vrmf._version import __version__
+from vrmf.cli.benching import bench
 from vrmf.cli.completing import completion
 from vrmf.cli.describing import info
 from vrmf.cli.exporting import export
@@ -31,7 +32,7 @@ def main() -> None:
     """
 
 
-for command in (fit, transform, info, export, suggest, warmup, completion):
+for command in (fit, transform, info, export, suggest, bench, warmup, completion):
     main.add_command(command)
 
 

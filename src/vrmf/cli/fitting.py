@@ -142,7 +142,7 @@ def fit(
         check_output("--output", output, others, overwrite=force)
         if options["checkpoint"] is not None:
             check_apart("--checkpoint", options["checkpoint"], "the data", file_of(data))
-        wanted = _settings(settings)
+        wanted = settings_in(settings)
         with _client(scheduler) if scheduler else nullcontext():
             rows = rows_in(data, reading, lazily=bool(scheduler))
             tell_data(screen, data, rows)
@@ -167,7 +167,15 @@ def _estimator(
     screen: Screen, model: str | None, rows: AbstractSource, options: dict[str, Any]
 ) -> AbstractFactorizer:
     """Return the estimator that the options name, or what is suggested for the data."""
-    k, parameters = options["n_components"], {}
+    model, k, parameters = chosen(screen, model, options["n_components"], rows)
+    return ESTIMATORS[model](**(options | {"n_components": k})).set_params(**parameters)
+
+
+def chosen(
+    screen: Screen, model: str | None, k: int | None, rows: AbstractSource
+) -> tuple[str, int | None, dict[str, Any]]:
+    """Return model, number of components and parameters: those of the options, or what is suggested."""
+    parameters: dict[str, Any] = {}
     if model is None or (k is None and model != "robust-pca"):
         suggestion = suggest(rows)
         screen.fact("suggestion", suggestion.to_dict())
@@ -181,7 +189,7 @@ def _estimator(
             screen.note(f"Suggested: {k} components, as many as stand out of the noise.")
     screen.fact("model", model, model)
     screen.fact("n_components", k, "as the data call for" if k is None else str(k), label="components")
-    return ESTIMATORS[model](**(options | {"n_components": k})).set_params(**parameters)
+    return model, k, parameters
 
 
 def _count(suggestion: Suggestion) -> int:
@@ -206,7 +214,7 @@ def _whereabouts(estimator: AbstractFactorizer, output: Path, checkpoint: Path |
     return f"the best model so far, of relative stationarity {error:.1e}, is in {output}. {told}".rstrip()
 
 
-def _settings(texts: tuple[str, ...]) -> dict[str, Any]:
+def settings_in(texts: tuple[str, ...]) -> dict[str, Any]:
     """Return the values of parameters by name, from texts like NAME=VALUE."""
     settings: dict[str, Any] = {}
     for text in texts:

@@ -50,6 +50,11 @@ class Screen:
         if self._is_printed:
             self.console.print(escape(text))
 
+    def doing(self, text: str) -> None:
+        """Say on standard error what is being done, which may take long."""
+        if self._is_printed:
+            click.echo(text, err=True)
+
     def table(self, name: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
         """Tell a table: a list of objects for scripts."""
         rows = [list(row) for row in rows]

@@ -15,6 +15,7 @@ returns them. Panels are insets, so that a picture fits into any grid of a figur
 6
 """
 
+from vrmf.plots.comparisons import comparison
 from vrmf.plots.decompositions import decomposition
 from vrmf.plots.dictionaries import atoms
 from vrmf.plots.figures import atoms_figure, convergence_figure, video_figure
@@ -24,6 +25,7 @@ from vrmf.plots.uses import usage
 __all__ = [
     "atoms",
     "atoms_figure",
+    "comparison",
     "convergence",
     "convergence_figure",
     "decomposition",

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from vrmf.curves import curve
 from vrmf.experiments.base import Experiment, Results, Scale, Step
-from vrmf.experiments.curves import curve
 from vrmf.experiments.paper import contest
 from vrmf.experiments.paper.contest import DEFAULT, LITERAL, SGD_PAPER, SMM_PAPER
 from vrmf.experiments.paper.drawing import STYLES, column

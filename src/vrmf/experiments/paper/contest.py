@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from vrmf.coding import Coder
-from vrmf.experiments.curves import EXACT, Observers, Snapshot, WarmProblem, curve, measured_at, watched
+from vrmf.curves import EXACT, Observers, Snapshot, WarmProblem, curve, measured_at, watched
 from vrmf.experiments.paper.panels import Case
 from vrmf.history import Iterate
 from vrmf.loop import iterate

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
+from vrmf.curves import Observers, curve, warm_up
 from vrmf.experiments.base import Experiment, Results, Scale, Step
-from vrmf.experiments.curves import Observers, curve, warm_up
 from vrmf.experiments.paper import contest
 from vrmf.experiments.paper.contest import (
     DEFAULT,

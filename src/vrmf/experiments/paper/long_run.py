@@ -6,8 +6,8 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
+from vrmf.curves import curve
 from vrmf.experiments.base import Experiment, Results, Scale, Step
-from vrmf.experiments.curves import curve
 from vrmf.experiments.paper import contest
 from vrmf.experiments.paper.contest import DEFAULT, LITERAL, SGD_PAPER, SMM_FORGETS, SMM_PAPER
 from vrmf.experiments.paper.drawing import STYLES, column, curves_of, part_of_gap

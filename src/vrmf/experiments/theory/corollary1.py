@@ -9,8 +9,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from vrmf.curves import EXACT, WarmProblem, watched
 from vrmf.experiments.base import Experiment, Results, Scale, Step
-from vrmf.experiments.curves import EXACT, WarmProblem, watched
 from vrmf.experiments.theory.fits import doublings, fitted_slope
 from vrmf.formulations import Formulation
 from vrmf.loop import iterate

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from sklearn.datasets import load_digits
 
+from vrmf.curves import EXACT, WarmProblem
 from vrmf.experiments.base import Results
-from vrmf.experiments.curves import EXACT, WarmProblem
 from vrmf.formulations import Formulation
 from vrmf.problem import Problem, atoms_from_rows
 from vrmf.sources import as_source

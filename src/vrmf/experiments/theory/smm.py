@@ -19,8 +19,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from vrmf.curves import EXACT, curve
 from vrmf.experiments.base import Experiment, Results, Scale, Step
-from vrmf.experiments.curves import EXACT, curve
 from vrmf.experiments.theory.fits import digits_problem, fitted_slope, moments
 from vrmf.formulations import Formulation, nonnegative, robust_pca
 from vrmf.loop import iterate

@@ -11,8 +11,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from vrmf.coding import Coder
+from vrmf.curves import EXACT, WarmProblem, snapshots
 from vrmf.experiments.base import Experiment, Results, Scale, Step
-from vrmf.experiments.curves import EXACT, WarmProblem, snapshots
 from vrmf.experiments.theory.fits import fitted_slope
 from vrmf.experiments.theory.instances import (
     GROUP_WEIGHTS,

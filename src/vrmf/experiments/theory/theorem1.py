@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from vrmf.curves import EXACT, WarmProblem, watched
 from vrmf.experiments.base import Experiment, Results, Scale, Step
-from vrmf.experiments.curves import EXACT, WarmProblem, watched
 from vrmf.experiments.theory.fits import (
     digits_problem,
     doublings,

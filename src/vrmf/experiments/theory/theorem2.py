@@ -11,8 +11,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from vrmf.coding import Coder
+from vrmf.curves import EXACT
 from vrmf.experiments.base import Experiment, Results, Scale, Step
-from vrmf.experiments.curves import EXACT
 from vrmf.experiments.theory.fits import (
     digits_problem,
     doublings,

@@ -188,6 +188,28 @@ def test_nothing_but_noise_is_said_in_words() -> None:
 # Parameters ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(("n", "d"), [(20, 1000), (5000, 4), (1000, 5), (10, 500), (120, 30)])
+@pytest.mark.parametrize("seed", range(2))
+def test_noise_of_every_shape_has_rank_0_and_its_own_size(n: int, d: int, seed: int) -> None:
+    X = generator(f"noise {n} {d} {seed}").standard_normal((n, d))
+    with pytest.warns(UserWarning, match="No component stands out"):
+        model = vrmf.RobustPCA(random_state=0).fit(X)
+    assert model.rank_ == 0 and not np.any(model.components_)
+    assert model.noise_ == pytest.approx(1, rel=0.15)
+    assert np.mean(model.outlier_mask(X)) <= 0.02
+
+
+@pytest.mark.filterwarnings("ignore:All codes of RobustPCA are zero")
+@pytest.mark.parametrize("base", [0.0, 5.0])
+@pytest.mark.parametrize("count", [1, 2, 4, 8])
+def test_a_few_spikes_in_constant_data_are_outliers(base: float, count: int) -> None:
+    rng = generator(f"spikes {base} {count}")
+    X, places = np.full((200, 100), base), rng.choice(20_000, count, replace=False)
+    X.flat[places] += rng.uniform(20, 33, count)
+    mask = vrmf.RobustPCA(random_state=0).fit(X).outlier_mask(X)
+    np.testing.assert_array_equal(np.flatnonzero(mask), np.sort(places))
+
+
 def test_a_number_of_components_is_a_bound() -> None:
     X, L, _ = problem()
     model = RobustPCA(3, random_state=0).fit(X)
@@ -531,6 +553,21 @@ def test_a_stream_does_not_take_another_scale_for_noise() -> None:
     X, _, _ = problem(400, 40, noise=0.05)
     model = RobustPCA(random_state=0).partial_fit(1e-3 * X[:200]).partial_fit(X[200:240])
     assert model.noise_ < 0.1
+
+
+@pytest.mark.parametrize("size", [1e4, 1e9])
+def test_a_wild_row_that_is_a_batch_of_its_own_does_no_harm(size: float) -> None:
+    rng = generator("wild")
+    L = rng.standard_normal((1200, 3)) @ rng.standard_normal((3, 40))
+    X = L + 0.1 * rng.standard_normal(L.shape)
+    model = vrmf.RobustPCA(random_state=0)
+    for i in range(0, 500, 100):
+        model.partial_fit(X[i : i + 100])
+    model.partial_fit(size * X[:1])
+    assert model.noise_ < 0.2
+    model.partial_fit(X[500:600])
+    error = np.linalg.norm(model.decompose(X[600:])[0] - L[600:]) / np.linalg.norm(L[600:])
+    assert error < 0.05 and model.noise_ == pytest.approx(0.1, rel=0.4)
 
 
 def test_a_stream_that_begins_with_zeros_finds_the_rank_later() -> None:

@@ -29,6 +29,9 @@ MOST_ENTRIES = 2**16
 #: Values that more than this share of the entries have, at an end of the range, are taken for cut off.
 CLIPPED = 1e-3
 
+#: A row or a column of which at most this share differs from its median is constant, up to outliers.
+NEARLY = 0.05
+
 #: So few equal entries say nothing.
 FEW = 3
 
@@ -67,8 +70,8 @@ def noise_level(residuals: Array) -> float:
 def telling(X: Array) -> Array:
     """Return which entries show the noise.
 
-    Rows and columns that are constant do not, such as the black border of an image. Nor do entries at a
-    bound of the range, such as black pixels, if many are there.
+    Rows and columns that are constant do not, such as the black border of an image, nor those with a few
+    other entries. Nor do entries at a bound of the range, such as black pixels, if many are there.
 
     >>> X = np.clip(np.arange(100.0), 10, 200).reshape(5, 20)
     >>> int(np.sum(telling(X)))
@@ -77,7 +80,8 @@ def telling(X: Array) -> Array:
     inside = np.ones(X.shape, dtype=bool)
     for axis, width in ((0, len(X)), (1, X.shape[1])):
         if width > 1 and X.size:
-            inside &= np.expand_dims(np.ptp(X, axis=axis) > 0, axis)
+            middle = np.median(X, axis=axis, keepdims=True)
+            inside &= np.mean(X != middle, axis=axis, keepdims=True) > NEARLY
     there = X[inside]
     if not there.size:
         return inside

@@ -234,7 +234,7 @@ class RankPath(AbstractPath):
         weights, source = stage.weights, problem.source
         progress: Progress = weights[PROGRESS]
         if progress.is_last:
-            return self._shrunk_again(stage, problem, D)
+            return self._without_atoms(stage, problem, D) or self._shrunk_again(stage, problem, D)
         is_trimmed = progress.is_checked and not progress.keeps_weak
         trim = TRIM * progress.noise if is_trimmed and progress.noise is not None else math.inf
         most = max(1, min(self.most_components, max(len(D), FEWEST_NEW)))
@@ -258,6 +258,17 @@ class RankPath(AbstractPath):
     def _room(self, found: Spectra) -> int:
         """Return how many atoms there may be besides those that have not vanished."""
         return self.most_components - len(found.fitted.above(VANISHED * found.alpha).values)
+
+    def _without_atoms(self, stage: Stage, problem: Problem, D: Array) -> Stage | None:
+        """Return a last stage of rank 0 if there was no room for more atoms, but those there vanish."""
+        progress: Progress = stage.weights[PROGRESS]
+        if not progress.is_full or not self.follows_noise:
+            return None
+        alpha = stage.weights["outlier_alpha"] * max(problem.n_samples, problem.source.n_features) ** 0.5
+        if len(spectrum_of_fit(problem.stats(D, LOOK), D).above(VANISHED * alpha).values):
+            return None
+        weights = stage.weights | {PROGRESS: replace(progress, is_full=False, rank=0)}
+        return self.family.following(stage, problem.source, np.zeros_like(D[:1]), weights, passes=1.0)
 
     def _shrunk_again(self, stage: Stage, problem: Problem, D: Array) -> Stage | None:
         """Return a last stage with shrinkage if the fit has run away without, else None.

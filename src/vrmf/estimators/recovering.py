@@ -61,6 +61,9 @@ OUTLIER_SHARE, OUTLIER_QUANTILE = 0.3, 0.8
 #: Rows of a stream below which they tell neither the noise nor a rank.
 FEW_ROWS = 10
 
+#: So few rows count as at most so many times the noise that is known: they may be one wild row.
+WILD = 30.0
+
 #: A stream is learned anew from the rows that it keeps when there are so many: the first ones tell little.
 BEGINNINGS = (FEW_ROWS, 20, 40, 80, FEWEST_ROWS)
 
@@ -210,6 +213,8 @@ class Recovering(AbstractFactorizer):
         noise = noise_of_fit(problem, state.D, now.least)
         if before.noise is not None:
             known = before.noise * now.first / before.first  # as the scale of the data has changed
+            if rows < FEW_ROWS:
+                noise = min(noise, WILD * max(known, now.least))
             mean = known + (noise - known) * rows / n
             # A background that moves is no outlier: what it leaves counts at once, and is forgotten slowly.
             noise = mean if rows < FEW_ROWS else max(noise, mean)
@@ -332,8 +337,10 @@ class RankFinding(Recovering):
                 stacklevel=level_of_caller(),
             )
         problem = Problem(self.formulation_, source)
+        # What a stage with atoms has left is not all of the noise if none of them stays.
+        found_before = replace(progress, noise=None) if progress.rank == 0 else progress
         self.noise_ = _known_noise(
-            progress, report, lambda: noise_of_low_rank_fit(problem, self.components_, progress.least)
+            found_before, report, lambda: noise_of_low_rank_fit(problem, self.components_, progress.least)
         )
         self.dual_norm_ = np.nan if progress.dual_norm is None else progress.dual_norm
         if not (self._follows_noise or math.isnan(self.dual_norm_) or report.stats is None):

@@ -98,10 +98,15 @@ def warn_of_outcome(
     if not reason.converged and not reason.is_wanted and (tol > 0 or not reason.is_budget):
         advice = ""
         if reason.is_budget and report.measured is not None:
-            advice = (
-                f" Its relative stationarity is {report.measured.relative_stationarity:.1e}, tol={tol:g}. "
-                "Increase the budget or `tol`; features of very different scales slow a fit down."
-            )
+            reached = report.measured.relative_stationarity
+            if reached > tol:
+                advice = f" Its relative stationarity is {reached:.1e}, tol={tol:g}. "
+                advice += "Increase the budget or `tol`"
+            else:
+                advice = " It is so for the weights so far, which had further to fall. Increase the budget"
+            advice += "; features of very different scales slow a fit down."
+            if report.D.dtype == np.float32:
+                advice += " Data in double precision may come nearer."
             if isinstance(solver, AbstractStreamSolver):
                 advice += ' Steps of SMM and SGD shrink: solver="vr" comes nearer.'
         if report.measured is None:

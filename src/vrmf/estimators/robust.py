@@ -162,6 +162,10 @@ class RobustNMF(Recovering):
     def _follows_noise(self) -> bool:
         return is_auto(self.outlier_alpha)
 
+    @property
+    def _why_nothing(self) -> str:
+        return "It adds parts that are not negative; for data of both signs use RobustPCA."
+
     def _weights(self, source: AbstractSource, summary: DataSummary, seed: int) -> Weights:
         row, entry = summary.largest_row, summary.largest_entry
         outlier_alpha = self._outlier_weight(self.outlier_alpha, summary)

@@ -60,6 +60,7 @@ benchmarks-answers: $(READY)  ## about two hours: what defaults leave to gain, h
 	$(BIN)/python benchmarks/nmf_error.py
 	$(BIN)/python benchmarks/starts.py
 	$(BIN)/python benchmarks/recovery.py
+	$(BIN)/python benchmarks/suggest.py
 
 build: $(READY)  ## a wheel and a source archive in dist/
 	$(BIN)/python -m build

@@ -110,6 +110,13 @@ def parts(rng: Generator, k: int, n: int, d: int, noise: float) -> Array:
     return np.maximum(X + noise * np.mean(X) * rng.standard_normal((n, d)), 0)
 
 
+def uneven_parts(rng: Generator, k: int, n: int, d: int, noise: float) -> Array:
+    """Atoms of a few strong features each beside weak ones, gamma codes, the same noise in all features."""
+    atoms = rng.gamma(0.3, size=(k, d))
+    atoms[:, : 4 * k] += 6 * np.kron(np.eye(k), np.ones(4))
+    return rng.gamma(0.6, size=(n, k)) @ atoms + noise * np.abs(rng.standard_normal((n, d)))
+
+
 def hit(rng: Generator, X: Array, share: float, size: float, kind: str) -> Array:
     """Return X with outliers: uniform of both signs, or added with one size and sign."""
     is_hit = rng.random(X.shape) < share
@@ -236,6 +243,7 @@ TUNING = [
     Case("video", partial(video, 100, 1), LOW_RANK, (1, 4)),
     Case("video, 60 frames", partial(video, 60, 2, noise=0.01), LOW_RANK, (1, 4)),
     Case("breast cancer", partial(table, "breast_cancer"), ("robust-pca", "nmf", "robust-nmf"), (2, 15), SCALES),
+    planted("parts of few strong features", 4, PARTS, uneven_parts, 600, 60, 0.06),
     Case("diabetes", partial(table, "diabetes"), ("robust-pca", "dictionary-learning"), (1, 9)),
     Case("patches of china, centered", partial(start_data.patches, 59, 1500, 8, "china.jpg", True), SPARSE, (8, 128)),
     missing(planted("normal factors, gaps", 4, LOW_RANK, with_gaps, normal_factors, 300, 40, 0.2)),

@@ -58,6 +58,13 @@ def with_gaps(rng: Generator, X: Array) -> Array:
     return np.where(rng.random(X.shape) < 0.1, np.nan, X)
 
 
+def uneven_parts(rng: Generator) -> Array:
+    """Return parts of few strong features, such as genes, and noise of the same size in all of them."""
+    parts = rng.gamma(0.3, size=(4, 60))
+    parts[:, :16] += 6 * np.kron(np.eye(4), np.ones(4))
+    return rng.gamma(0.6, size=(600, 4)) @ parts + 0.06 * np.abs(rng.standard_normal((600, 60)))
+
+
 @dataclass(frozen=True)
 class Case:
     """Data, the right model, the planted number of components, and a word that a doubt must have."""
@@ -80,6 +87,7 @@ CASES = {
     "few atoms": Case(few_atoms, "dictionary-learning", 8),
     "video": Case(lambda rng: moving_scene(60, 3).frames, "robust-pca", 2),
     "gaps": Case(lambda rng: with_gaps(rng, low_rank(rng)), "robust-pca", 4, "missing"),
+    "uneven parts": Case(uneven_parts, "nmf", 4),
     "scales": Case(lambda rng: low_rank(rng) * np.geomspace(1, 1000, 60), "robust-pca", 4, "scale"),
 }
 

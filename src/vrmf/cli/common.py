@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import difflib
+import shutil
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,6 +14,7 @@ from typing import Any, TypeVar
 import click
 from sklearn.exceptions import ConvergenceWarning
 
+from vrmf.cli.screen import wrapped
 from vrmf.estimators import ESTIMATORS
 
 T = TypeVar("T", bound=Callable[..., Any])
@@ -72,7 +75,8 @@ def told_plainly(debug: bool = False) -> Iterator[None]:
                 yield
             finally:
                 for message in dict.fromkeys(str(warning.message) for warning in warned):
-                    click.echo(f"Warning: {_one_line(message)}", err=True)
+                    width = shutil.get_terminal_size().columns if sys.stderr.isatty() else None
+                    click.echo(wrapped(f"Warning: {_one_line(message)}", width), err=True)
     except click.exceptions.Exit:  # which is a RuntimeError
         raise
     except (ValueError, TypeError, OSError, ImportError, RuntimeError, MemoryError) as error:

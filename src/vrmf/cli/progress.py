@@ -9,12 +9,18 @@ from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, TextColumn
 
 from vrmf.estimators import AbstractFactorizer
 from vrmf.estimators.progress import told_of
 from vrmf.estimators.reporting import watched
 from vrmf.history import History, Iterate
+
+#: Columns of a terminal from which there is a bar beside the words, and how long it is.
+WIDE, BAR = 100, 12
+
+#: Columns for the number of epochs and spaces.
+ROOM_FOR_EPOCHS = 14
 
 
 @contextmanager
@@ -23,26 +29,24 @@ def progress(estimator: AbstractFactorizer, is_wanted: bool) -> Iterator[None]:
     if not (is_wanted and sys.stderr.isatty()):
         yield
         return
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=20),
-        TimeElapsedColumn(),
-        TextColumn("{task.fields[left]}"),
-        TextColumn("{task.fields[told]}"),
-    )
     console = Console(stderr=True)
+    bars = [BarColumn(bar_width=BAR)] if console.width >= WIDE else []
+    columns = (TextColumn("{task.description}"), *bars, TextColumn("{task.fields[told]}"))
     with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("reading", total=1.0, left="", told="")
+        task = bar.add_task("reading", total=1.0, told="")
 
         def watch(current: Iterate, history: History) -> None:
-            bar.update(task, **shown(estimator, current, history))
+            share, told = shown(estimator, current, history)
+            room = console.width - ROOM_FOR_EPOCHS - (BAR + 1) * len(bars)
+            words = as_many_as_fit(told, room)
+            bar.update(task, description=f"epoch {current.epoch}", completed=share, told=words)
 
         with watched(estimator, watch):
             yield
 
 
-def shown(estimator: Any, current: Iterate, history: History) -> dict[str, Any]:
-    """Return what the bar shows of an iterate: its place in the budget, and what was measured last.
+def shown(estimator: Any, current: Iterate, history: History) -> tuple[float, list[str]]:
+    """Return the place of an iterate in the budget, and what to say of it, the most telling first.
 
     A fit ends sooner than its budget if it is stationary, so the time left is an upper bound.
     """
@@ -51,12 +55,20 @@ def shown(estimator: Any, current: Iterate, history: History) -> dict[str, Any]:
     share = epochs / estimator.max_iter
     if estimator.max_time is not None:
         left, share = min(left, estimator.max_time - seconds), max(share, seconds / estimator.max_time)
-    return {
-        "description": f"epoch {epochs}",
-        "completed": min(1.0, share),
-        "left": "" if math.isinf(left) else f"at most {_duration(max(0.0, left))} left",
-        "told": "  ".join([f"k = {len(current.D)}", *told_of(current, history)]),
-    }
+    cost, *measured = told_of(current, history)
+    known = [] if math.isinf(left) else [f"at most {_duration(max(0.0, left))} left"]
+    return min(1.0, share), [*known, *measured, cost, f"k = {len(current.D)}"]
+
+
+def as_many_as_fit(words: list[str], width: int) -> str:
+    """Return the first words that fit into a line.
+
+    >>> as_many_as_fit(["one", "two", "three"], 8)
+    'one  two'
+    """
+    while len(words) > 1 and len("  ".join(words)) > width:
+        words = words[:-1]
+    return "  ".join(words)
 
 
 def _duration(seconds: float) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -43,6 +44,7 @@ class Screen:
         self.found[name] = plain(value)
         if words is not None and self._is_printed:
             label = name.replace("_", " ") if label is None else label
+            words = wrapped(words, self._width, LABEL_WIDTH).lstrip(" ")
             self.console.print(f"[cyan]{escape(f'{label:<{LABEL_WIDTH}}')}[/cyan]{escape(words)}")
 
     def note(self, text: str) -> None:
@@ -80,8 +82,33 @@ class Screen:
             click.echo(json.dumps(self.found, ensure_ascii=False, indent=1))
 
     @property
+    def _width(self) -> int | None:
+        """The letters of a line, on a terminal."""
+        return self.console.width if self.console.is_terminal else None
+
+    @property
     def _is_printed(self) -> bool:
         return not (self.as_json or self.quiet)
+
+
+def wrapped(text: str, width: int | None, indent: int = 0) -> str:
+    """Return a text in lines of a width, without breaking words, such as paths; None is any width.
+
+    >>> wrapped("a table of cells", 10, indent=2)
+    '  a table\\n  of cells'
+    """
+    if width is None or len(text) + indent <= width:
+        return " " * indent + text
+    space = " " * indent
+    lines = textwrap.wrap(
+        text,
+        width,
+        initial_indent=space,
+        subsequent_indent=space,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return "\n".join(lines)
 
 
 def plain(value: Any) -> Any:

@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,6 +24,9 @@ from vrmf.terms.base import Array
 
 #: Features are uneven if their spreads, without a tenth of them at either end, differ by more.
 UNEVEN = 10.0
+
+#: Noise is of the same size in all features if it differs by less.
+SAME_NOISE = 3.0
 
 #: The share of entries that are 0 beyond which outliers cannot be told from entries that are just not 0:
 #: the noise of entries that are cut off at 0 could no longer be left out.
@@ -93,8 +97,8 @@ class Findings:
         rows, block = sample.rows, _completed(*sample.block(rng), rng)
         found = cls(**_simple_facts(sample), **_order_facts(sample), **_EMPTY)
         is_even = found.scale_ratio <= UNEVEN or found.is_ordered or found.zero_share > MANY_ZEROS
-        even = block if is_even else _evened(block)
-        found = replace(found, scale_ratio=1.0 if is_even else found.scale_ratio)
+        even = block if is_even else _of_even_noise(block, rng)
+        found = replace(found, scale_ratio=1.0 if even is block else found.scale_ratio)
         found = replace(found, **_spectral_facts(found, even, rng))
         found = replace(found, **_fit_facts(found, even, rng))
         found = replace(found, **_negative_facts(found, rows))
@@ -257,13 +261,26 @@ def _ratio(spreads: Array) -> float:
     if not len(spreads):
         return 1.0
     low, high = np.quantile(spreads, (0.1, 0.9))
-    return float(high / low)
+    return float(high / low) if low > 0 else math.inf
 
 
 def _evened(block: Array) -> Array:
     """Return a block whose features have the same standard deviation."""
     spreads = np.std(block, axis=0)
     return np.asarray(block / np.where(spreads > 0, spreads, 1))
+
+
+def _of_even_noise(block: Array, rng: np.random.Generator) -> Array:
+    """Return a block with its features in units of their standard deviations, or as it is.
+
+    As it is if the noise then has about the same size in all features, and has not in those units: spreads
+    differ since components differ, and not since features have units of their own.
+    """
+    evened = _evened(block)
+    if min(block.shape) < 4:
+        return evened
+    here, there = (_ratio(RobustFit.of(each, rng).feature_noise) for each in (block, evened))
+    return block if here < SAME_NOISE and here * SAME_NOISE < there else evened
 
 
 def _mean_share(rows: Array) -> float:

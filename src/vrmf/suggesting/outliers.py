@@ -58,6 +58,7 @@ class RobustFit:
     noise: float
     far_share: float  #: of entries far from the low-rank part
     between_share: float  #: of entries that are neither near nor far
+    feature_noise: Array  #: median distances from the low-rank part, by feature
 
     @classmethod
     def of(cls, X: Array, rng: np.random.Generator) -> RobustFit:
@@ -104,7 +105,7 @@ class RobustFit:
         shown = telling(part)
         sizes = np.abs(part - L)[shown if np.any(shown) else ...] / level
         far, beyond = float(np.mean(sizes > FAR)), float(np.mean(sizes > NEAR))
-        return cls(L, rank, level, far, beyond - far)
+        return cls(L, rank, level, far, beyond - far, np.median(np.abs(part - L), axis=0))
 
     @property
     def has_gross_outliers(self) -> bool:

@@ -22,8 +22,8 @@ NEIGHBOURS = 0.3
 #: The narrowest image, and how much more the pixel below is like a pixel than those beside that one.
 LEAST_SIDE, BELOW = 5, 0.05
 
-#: Codes that are compared at most, rounds of the search for a rotation, and normal data to compare with.
-MOST_CODES, ROTATION_ROUNDS, NORMAL_DRAWS = 30, 60, 2
+#: Codes that are compared at most, searches for a rotation and their rounds, and normal data beside them.
+MOST_CODES, ROTATIONS, ROTATION_ROUNDS, NORMAL_DRAWS = 30, 3, 60, 2
 
 
 # ------------------------------------------------------------------ the order of features
@@ -123,12 +123,15 @@ def _white(codes: Array) -> Array:
 
 
 def _mean_rotated(Z: Array, rng: np.random.Generator) -> float:
-    """Return the mean absolute code after a rotation that makes codes sparse."""
+    """Return the mean absolute code after a rotation that makes codes sparse, the best of a few."""
     k = Z.shape[1]
-    Q = np.linalg.qr(rng.standard_normal((k, k)))[0]
-    for _ in range(ROTATION_ROUNDS):
-        T = np.tanh(Z @ Q)
-        # The fixed-point step of FastICA for the contrast log cosh, then the nearest rotation.
-        U, _, V = np.linalg.svd(Z.T @ T / len(Z) - Q * np.mean(1 - T**2, axis=0))
-        Q = U @ V
-    return float(np.mean(np.abs(Z @ Q)))
+    means = []
+    for _ in range(ROTATIONS):
+        Q = np.linalg.qr(rng.standard_normal((k, k)))[0]
+        for _ in range(ROTATION_ROUNDS):
+            T = np.tanh(Z @ Q)
+            # The fixed-point step of FastICA for the contrast log cosh, then the nearest rotation.
+            U, _, V = np.linalg.svd(Z.T @ T / len(Z) - Q * np.mean(1 - T**2, axis=0))
+            Q = U @ V
+        means.append(float(np.mean(np.abs(Z @ Q))))
+    return min(means)

@@ -85,8 +85,8 @@ def page(results: dict[str, Any]) -> str:
         "after that, and nothing was changed because of it: the first look was right for 26 of 29. Later "
         "the gap that outliers must leave was doubled, because of a table of cells that is in none of the "
         "parts; parts of few strong features were added to the tuning part, since noise was taken for "
-        "outliers there; and the best of three rotations decides whether codes are sparse. Photographs in small "
-        "patches are close to two thresholds: other seeds, or another processor, decide otherwise.",
+        "outliers there; and the best of three rotations decides whether codes are sparse. Photographs in "
+        "small patches are close to two thresholds: other seeds, or another processor, decide otherwise.",
         "",
         "| part | data sets | right | model right | number right | doubts right | median seconds | most |",
         "|---|---|---|---|---|---|---|---|",

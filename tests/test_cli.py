@@ -219,3 +219,51 @@ def test_a_fit_on_a_cluster(data: Path, tmp_path: Path, monkeypatch: pytest.Monk
     expected = vrmf.NMF(3, max_iter=2, tol=0, random_state=0, n_jobs=1)
     expected.fit(as_source(np.load(data), chunk_rows=30, sampling="blocks", window=WINDOW))
     np.testing.assert_array_equal(vrmf.load(tmp_path / "model.vrmf").components_, expected.components_)
+
+
+# The page ----------------------------------------------------------------------------------------
+
+
+def documented_fields() -> dict[str, set[str]]:
+    """Return the fields that docs/command_line.md says each command prints."""
+    page = (Path(__file__).parents[1] / "docs" / "command_line.md").read_text(encoding="utf-8")
+    fields: dict[str, set[str]] = {}
+    commands: list[str] = []
+    for line in page.partition("| command | field |")[2].partition("\n## ")[0].splitlines()[2:]:
+        if line.startswith("|"):
+            first, names, _ = line.strip("|").split("|", 2)
+            commands = [name.strip() for name in first.split(",")] if first.strip() else commands
+            for command in commands:
+                fields.setdefault(command, set()).update(re.findall(r"`([a-z_]+)`", names))
+    return fields
+
+
+def test_fields_for_scripts_are_those_of_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(warming, "ESTIMATORS", {"nmf": vrmf.NMF})
+    rng = np.random.default_rng(0)
+    frames = rng.random((60, 2)) @ rng.random((2, 35)) + 0.05 * rng.standard_normal((60, 35))
+    np.save("video.npy", np.where(rng.random(frames.shape) < 0.03, 5, frames).reshape(60, 5, 7))
+    with open("table.csv", "w") as file:
+        file.write("a,b,c,d\n" + "".join(f"{x},{x * 2},{1 - x},{x + 1}\n" for x in rng.random(40).round(3)))
+    seen: dict[str, set[str]] = {}
+    for words in (
+        "suggest table.csv",
+        "suggest video.npy",
+        "fit table.csv -k 2 -o table.vrmf --max-iter 2 --tol 0",
+        "fit video.npy --model robust-pca -o video.vrmf",
+        "info table.vrmf",
+        "info video.vrmf",
+        "export video.vrmf --top 2 --components atoms.csv",
+        "transform video.vrmf video.npy -o c.npy --low-rank l.npy --outliers o.npy --mask m.npy",
+        "bench video.npy --no-peers --seconds 0.05 --solver vr -o seconds.png",
+        "warmup",
+    ):
+        command, *rest = words.split()
+        ran = CliRunner().invoke(main, [command, *rest, "--json"])
+        assert ran.exit_code == 0, ran.output
+        seen.setdefault(command, set()).update(json.loads(ran.stdout))
+    documented = documented_fields()
+    assert set(documented) == set(seen)
+    for command, names in seen.items():
+        assert names == documented[command], command

@@ -76,7 +76,8 @@ def _tell_model(screen: Screen, path: Path, estimator: Any) -> None:
     k, d = estimator.components_.shape
     screen.title(f"Model in {path}")
     screen.fact("model", NAMES[type(estimator).__name__], NAMES[type(estimator).__name__])
-    screen.fact("components", k, f"{k} of {short(d)} features")
+    screen.fact("n_components", k, f"{k} of {short(d)} features", label="components")
+    screen.fact("features", d)
     screen.fact("rows", estimator.n_samples_seen_, f"{short(estimator.n_samples_seen_)} seen")
     names = getattr(estimator, "feature_names_in_", None)
     if names is not None:

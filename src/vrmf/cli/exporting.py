@@ -68,9 +68,10 @@ def export(
             table = CodeTable(len(D), D.dtype, features, lambda i, j: names[i:j], "component", force)
             write_codes(components, iter([D]), table)
             screen.fact(
-                "components",
+                "file",
                 str(components.resolve()),
                 f"{len(D)} atoms of {D.shape[1]} features in {components.resolve()}",
+                label="components",
             )
     screen.finish()
 

@@ -65,30 +65,6 @@ def live(solver: str, path: str, pause: float, wire: Connection) -> None:
     wire.send("done")
 
 
-def finish(solver: str, path: str | None, wire: Connection) -> None:
-    """Fit to the end, from a checkpoint if there is one, and send the model."""
-    wire.send(model(solver, checkpoint=path).fit(data()))
-
-
-def finished(solver: str, path: Path | None = None) -> AbstractFactorizer:
-    """Return a model that a process has fitted which was born like those that are killed.
-
-    A machine may be moved to another processor between the start of the tests and that of the server;
-    then BLAS rounds otherwise in the processes that it bears than in this one.
-    """
-    context = multiprocessing.get_context("forkserver")
-    here, there = context.Pipe()
-    process = context.Process(
-        target=finish, args=(solver, None if path is None else os.fspath(path), there)
-    )
-    process.start()
-    there.close()
-    assert here.poll(60)
-    found: AbstractFactorizer = here.recv()
-    process.join(60)
-    return found
-
-
 def open_nursery() -> None:
     """Start the server of which processes are born; it finds its modules by the environment."""
     before = os.environ.get("PYTHONPATH")

@@ -21,7 +21,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 import vrmf
-from lives import SOLVERS, data, finished, is_killed, model, open_nursery
+from lives import SOLVERS, data, is_killed, model, open_nursery
 from shells import NAMES, codes_may_stop_short, corrupted, make
 from tables import AsymmetricL1, generator
 from test_storage import nodes
@@ -677,9 +677,9 @@ def nursery() -> None:
 
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_killed_fits_end_as_if_nothing_had_been(solver: str, nursery: None, tmp_path: Path) -> None:
-    rng, reference, path = generator(f"kills {solver}"), finished(solver), tmp_path / "c"
+    rng, reference, path = generator(f"kills {solver}"), model(solver).fit(X), tmp_path / "c"
     pause = 1 / reference.n_steps_
-    kills, ends, steps = 0, 0, [0]
+    kills, finished, steps = 0, 0, [0]
     while kills < KILLS:
         # Some die while they read the file and prepare, the others in their steps and while they save.
         moment = ("begins", rng.uniform(0, 0.1)) if kills % 3 == 2 else ("steps", rng.uniform(0.02, 0.25))
@@ -688,11 +688,11 @@ def test_killed_fits_end_as_if_nothing_had_been(solver: str, nursery: None, tmp_
             steps.append(saved_step(path) if path.exists() else 0)
             assert steps[-1] >= steps[-2]
         else:
-            ends += 1
-            resumed = finished(solver, path)
+            finished += 1
+            resumed = model(solver, checkpoint=path).fit(X)
             np.testing.assert_array_equal(resumed.components_, reference.components_)
             path.unlink()
             steps.append(0)
-    assert ends <= KILLS // 2 and len(set(steps)) >= KILLS // 2
-    assert_same(finished(solver, path), reference)
+    assert finished <= KILLS // 2 and len(set(steps)) >= KILLS // 2
+    assert_same(model(solver, checkpoint=path).fit(X), reference)
     assert list(tmp_path.iterdir()) == [path]

@@ -1,9 +1,14 @@
-"""Laws of the notice that kernels are being compiled."""
+"""Laws of compiled kernels: bits do not depend on who has compiled them; compilation is told."""
 
 from __future__ import annotations
 
+import ast
+import os
+import subprocess
+import sys
 import threading
 import time
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,6 +17,66 @@ import pytest
 from vrmf import compiled
 
 SECONDS = 0.05
+
+#: Fits that take kernels which share parts, in the order that is asked for; it prints a hash of each.
+FITS = """
+import hashlib, sys, warnings
+import numpy as np, vrmf
+warnings.simplefilter("ignore")
+X = np.random.default_rng(0).gamma(1.0, size=(120, 12))
+X[::7, 3] += 5
+for name in sys.argv[1:]:
+    k, name = int(name[-2:]), name[:-2]
+    model = getattr(vrmf, name)(k, init="data", max_iter=3, tol=0, random_state=0, n_jobs=1).fit(X)
+    print(f"{name} {k} {hashlib.sha256(model.components_.tobytes()).hexdigest()}")
+"""
+ORDER = ["NMF03", "NMF20", "RobustNMF03"]
+
+
+def test_bits_depend_neither_on_who_compiles_nor_on_the_order_of_kernels(tmp_path: Path) -> None:
+    environment = dict(os.environ, NUMBA_CACHE_DIR=str(tmp_path))
+
+    def bits(order: list[str]) -> list[str]:
+        run = [sys.executable, "-c", FITS, *order]
+        done = subprocess.run(run, env=environment, capture_output=True, text=True, check=True)
+        return sorted(done.stdout.splitlines())
+
+    compiled_here = bits(ORDER)
+    assert len(compiled_here) == len(ORDER)
+    assert bits(ORDER) == compiled_here  # from the disk
+    assert bits(ORDER[::-1]) == compiled_here
+
+
+KINDS = ("compiled", "kernel_part", "inlined")
+
+
+def kernels_of(tree: ast.Module) -> dict[str, tuple[ast.FunctionDef, str]]:
+    """Return the functions of a module that are compiled, with the name of their decorator."""
+    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
+    names = {each.name: [ast.unparse(line) for line in each.decorator_list] for each in functions}
+    return {each.name: (each, kind) for each in functions for kind in KINDS if kind in names[each.name]}
+
+
+def test_what_kernels_call_is_compiled_into_them() -> None:
+    root = Path(compiled.__file__).parents[1]
+    trees = {
+        ".".join(path.relative_to(root).with_suffix("").parts): ast.parse(path.read_text(encoding="utf-8"))
+        for path in Path(compiled.__file__).parent.rglob("*.py")
+    }
+    kernels = {module: kernels_of(tree) for module, tree in trees.items()}
+    found = 0
+    for module, tree in trees.items():
+        known = dict(kernels[module])
+        for node in tree.body:
+            if isinstance(node, ast.ImportFrom) and node.module in kernels:
+                known |= {each.name: kernels[node.module].get(each.name) for each in node.names}  # type: ignore[misc]
+        for function, _ in kernels[module].values():
+            calls = [node.func for node in ast.walk(function) if isinstance(node, ast.Call)]
+            for name in {each.id for each in calls if isinstance(each, ast.Name)}:
+                if (called := known.get(name)) is not None:
+                    found += 1
+                    assert called[1] != "compiled", f"{module}: {function.name} calls {name}"
+    assert found > 50
 
 
 @pytest.fixture

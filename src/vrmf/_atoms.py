@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from vrmf.compiled import compiled
+from vrmf.compiled import compiled, kernel_part
 from vrmf.terms.base import Array
 
 #: The sets that the kernel knows.
@@ -43,7 +43,7 @@ def sweep_atoms(A: Array, G: Array, D: Array, kind: int, used: Array) -> None:
                     G[other, i] += product[other - end, i]
 
 
-@compiled
+@kernel_part
 def _move_atom(A: Array, G: Array, D: Array, kind: int, used: bool, j: int, move: Array) -> None:
     """Move atom j to its minimum, and write by how much it moved."""
     if not used:
@@ -60,7 +60,7 @@ def _move_atom(A: Array, G: Array, D: Array, kind: int, used: bool, j: int, move
         move[i] -= old
 
 
-@compiled
+@kernel_part
 def _project(z: Array, kind: int) -> None:
     """Replace z by the nearest point of the set."""
     if kind == SIMPLEX:
@@ -79,7 +79,7 @@ def _project(z: Array, kind: int) -> None:
                 z[i] *= scale
 
 
-@compiled
+@kernel_part
 def _project_on_simplex(z: Array) -> None:
     """Subtract the threshold at which the positive part sums to 1, found from below, and clip.
 

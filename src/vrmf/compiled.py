@@ -101,8 +101,18 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     return _compiled(function)
 
 
+def kernel_part(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that kernels call, compiled into each of them.
+
+    If it stayed a function of its own, each kernel would bring a copy, optimised in its own way, and all
+    kernels would call the copy that was loaded first. Bits would then depend on which kernels a process has
+    loaded, and on whether it has compiled them itself.
+    """
+    return _compiled(function, forceinline=True)
+
+
 def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a part of a kernel, compiled into whatever calls it, where calls would count."""
+    """Return a function that becomes part of what calls it before types are inferred."""
     return _compiled(function, inline="always")
 
 

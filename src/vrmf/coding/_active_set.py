@@ -33,7 +33,7 @@ from vrmf.coding._descent import (
     free_nonzeros,
     side_of,
 )
-from vrmf.compiled import compiled
+from vrmf.compiled import compiled, kernel_part
 from vrmf.terms.base import Array
 
 #: Most steps of coordinate descent with which cold codes begin. It finds the strongest entries fast, and is
@@ -115,7 +115,7 @@ def active_set_rows(
         rounds[row] = spent
 
 
-@compiled
+@kernel_part
 def greedy_steps(
     h: Array, w: Array, A: Array, scale: Array, penalty: Penalty, steps: int, gain: Array
 ) -> None:
@@ -140,7 +140,7 @@ def greedy_steps(
             w[j] -= move * line[j]
 
 
-@compiled
+@kernel_part
 def best_value(h: float, w: float, scale: float, slope: float, low: float, high: float) -> float:
     """Return the best value of an entry, all others as they are; ``scale`` is 1/A[j, j]."""
     z, threshold = h + w * scale, slope * scale
@@ -148,7 +148,7 @@ def best_value(h: float, w: float, scale: float, slope: float, low: float, high:
     return min(max(z, low), high)
 
 
-@compiled
+@kernel_part
 def compute_force(c: Array, A: Array, h: Array, penalty: Penalty, face: Face, size: int, w: Array) -> None:
     """Write w = c − hA, of the nonzero entries only, four at a time."""
     S, place = face[0], face[1]
@@ -171,14 +171,14 @@ def compute_force(c: Array, A: Array, h: Array, penalty: Penalty, face: Face, si
                 subtract(w, h[j], A[j])
 
 
-@compiled
+@kernel_part
 def subtract(w: Array, factor: float, line: Array) -> None:
     """Subtract factor · line from w."""
     for j in range(len(w)):
         w[j] -= factor * line[j]
 
 
-@compiled
+@kernel_part
 def violations(h: Array, w: Array, penalty: Penalty, miss: Array) -> tuple[float, float]:
     """Write how far each force is from the slopes of its penalty; return the norms of that and of h."""
     slope, low, high = penalty
@@ -195,7 +195,7 @@ def violations(h: Array, w: Array, penalty: Penalty, miss: Array) -> tuple[float
     return np.sqrt(total), np.sqrt(square)
 
 
-@compiled
+@kernel_part
 def free_violators(
     h: Array, w: Array, penalty: Penalty, miss: Array, face: Face, size: int, unblock: bool
 ) -> int:

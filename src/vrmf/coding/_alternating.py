@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from vrmf.compiled import compiled
+from vrmf.compiled import compiled, kernel_part
 from vrmf.terms.base import Array
 
 
@@ -36,7 +36,7 @@ def separate_outliers(
             E[row, j] = -best_fit(e, level, rest, low, high)
 
 
-@compiled
+@kernel_part
 def best_fit(e: float, level: float, rest: float, low: float, high: float) -> float:
     """Return e − r for the best outlier r = clip((1 − rest) · soft(e, level), low, high).
 
@@ -99,7 +99,7 @@ def momentum_step(
             P[row, j] = new[row, j]
 
 
-@compiled
+@kernel_part
 def next_momentum(t: float, restart: bool) -> tuple[float, float]:
     """Return the factor of momentum and the next t, from 1 again after a restart."""
     one = t / t
@@ -108,7 +108,7 @@ def next_momentum(t: float, restart: bool) -> tuple[float, float]:
     return (t - one) / faster, faster
 
 
-@compiled
+@kernel_part
 def into_ball(c: Array, p: Array, metric: Array, ridge: float) -> None:
     """Solve ‖c / (metric + ridge + μ)‖ = 1 for μ > 0 by Newton's method on 1/‖p‖, and write p.
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from vrmf.compiled import compiled
+from vrmf.compiled import kernel_part
 from vrmf.terms.base import Array
 
 
-@compiled
+@kernel_part
 def solve(B: Array, b: Array, diagonal: Array, size: int, tiny: float) -> int:
     """Solve B x = b in place for the leading ``size`` rows of a positive definite B.
 
@@ -53,7 +53,7 @@ def solve(B: Array, b: Array, diagonal: Array, size: int, tiny: float) -> int:
     return -1
 
 
-@compiled
+@kernel_part
 def dependent(A: Array, S: Array, B: Array, diagonal: Array, tiny: float) -> None:
     """Write 0 into ``diagonal`` for each entry of S that depends on those before it, else its pivot.
 
@@ -81,7 +81,7 @@ def dependent(A: Array, S: Array, B: Array, diagonal: Array, tiny: float) -> Non
             row[:] = 0
 
 
-@compiled
+@kernel_part
 def solve_lower(L: Array, y: Array, size: int) -> None:
     """Replace y by L⁻¹ y."""
     for i in range(size):
@@ -91,7 +91,7 @@ def solve_lower(L: Array, y: Array, size: int) -> None:
         y[i] = total * L[i, i]
 
 
-@compiled
+@kernel_part
 def solve_upper(L: Array, y: Array, x: Array, size: int) -> None:
     """Write x = L⁻ᵀ y."""
     for i in range(size):
@@ -103,7 +103,7 @@ def solve_upper(L: Array, y: Array, x: Array, size: int) -> None:
             x[p] -= entry * L[i, p]
 
 
-@compiled
+@kernel_part
 def delete_row(L: Array, y: Array, deleted: int, size: int) -> None:
     """Delete a row of L; rotations of columns make it triangular again, and apply to y as well.
 

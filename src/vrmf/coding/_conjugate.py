@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from vrmf.coding._alternating import best_fit
-from vrmf.compiled import compiled
+from vrmf.compiled import kernel_part
 from vrmf.terms.base import Array
 
 #: Trial steps of a line search.
 MOST_TRIALS = 8
 
 
-@compiled
+@kernel_part
 def line_search(
     E: Array,
     W: Array,
@@ -70,7 +70,7 @@ def line_search(
             w[j] = best_fit(moved, level, rest, low, high)
 
 
-@compiled
+@kernel_part
 def turn(
     H: Array, P: Array, G: Array, old: Array, pull: Array, metric: Array, ridge: float, error: Array
 ) -> None:

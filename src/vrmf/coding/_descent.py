@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from vrmf.coding._cholesky import delete_row, solve_lower, solve_upper
-from vrmf.compiled import compiled
+from vrmf.compiled import kernel_part
 from vrmf.terms.base import Array
 
 #: slope, low and high of the penalty.
@@ -23,7 +23,7 @@ System = tuple[Array, Array, Array, Array]
 PINNED, BLOCKED = -1, -2
 
 
-@compiled
+@kernel_part
 def free_nonzeros(h: Array, penalty: Penalty, face: Face) -> int:
     """Free the entries at no kink or end, and return their number; where room ends, they become 0."""
     slope, low, high = penalty
@@ -41,7 +41,7 @@ def free_nonzeros(h: Array, penalty: Penalty, face: Face) -> int:
     return size
 
 
-@compiled
+@kernel_part
 def side_of(h: float, pull: float, slope: float) -> float:
     """Return the side of 0 on which an entry stays that moves where it is pulled, 0 without a kink."""
     one = slope * 0 + 1
@@ -50,7 +50,7 @@ def side_of(h: float, pull: float, slope: float) -> float:
     return one if h > 0 or (h == 0 and pull > 0) else -one
 
 
-@compiled
+@kernel_part
 def extend(
     A: Array, h: Array, penalty: Penalty, face: Face, L: Array, kept: int, size: int, tiny: float
 ) -> int:
@@ -84,7 +84,7 @@ def extend(
     return size
 
 
-@compiled
+@kernel_part
 def descend(w: Array, h: Array, penalty: Penalty, face: Face, system: System, size: int) -> int:
     """Move the free entries to the minimum of F over their face; return how many are still free.
 
@@ -120,7 +120,7 @@ def descend(w: Array, h: Array, penalty: Penalty, face: Face, system: System, si
     return size
 
 
-@compiled
+@kernel_part
 def exchange(
     A: Array, h: Array, w: Array, penalty: Penalty, miss: Array, face: Face, system: System, size: int
 ) -> tuple[int, int]:
@@ -166,7 +166,7 @@ def exchange(
     return size, size + 1
 
 
-@compiled
+@kernel_part
 def remove(face: Face, L: Array, y: Array, removed: int, size: int) -> int:
     """Take an entry out of the free ones; return how many are left."""
     S, place, side, value = face
@@ -178,7 +178,7 @@ def remove(face: Face, L: Array, y: Array, removed: int, size: int) -> int:
     return size - 1
 
 
-@compiled
+@kernel_part
 def end_of(penalty: Penalty, side: float, upwards: bool) -> float:
     """Return the end of the face for a free entry, in the given direction."""
     _, low, high = penalty
@@ -187,7 +187,7 @@ def end_of(penalty: Penalty, side: float, upwards: bool) -> float:
     return max(low, 0) if side > 0 else low
 
 
-@compiled
+@kernel_part
 def first_end(penalty: Penalty, side: Array, value: Array, x: Array, size: int) -> tuple[float, int]:
     """Return the part of the step x at which the first entry arrives at an end, and which, −1 if none."""
     part, first = x[0] * 0 + 1, -1
@@ -200,7 +200,7 @@ def first_end(penalty: Penalty, side: Array, value: Array, x: Array, size: int) 
     return part, first
 
 
-@compiled
+@kernel_part
 def cut_off(penalty: Penalty, side: Array, value: Array, x: Array, L: Array, v: Array, size: int) -> None:
     """Write v = Lᵀe, where e is what of the step x lies beyond the ends."""
     v[:size] = 0
@@ -213,7 +213,7 @@ def cut_off(penalty: Penalty, side: Array, value: Array, x: Array, L: Array, v: 
             v[a] += beyond / L[a, a]
 
 
-@compiled
+@kernel_part
 def move(
     penalty: Penalty,
     face: Face,

@@ -13,7 +13,7 @@ import numpy as np
 from vrmf.coding._alternating import best_fit
 from vrmf.coding._cholesky import solve
 from vrmf.coding._measuring import Outliers, Problem, pull_of, slope_of_fit
-from vrmf.compiled import compiled
+from vrmf.compiled import kernel_part
 from vrmf.terms.base import Array
 
 #: Damping of Newton steps, relative to the squared norms of the atoms: at least, at most.
@@ -26,7 +26,7 @@ SNAP = 1e-12
 MOST_TRIALS, MOST_HALVINGS = 40, 30
 
 
-@compiled
+@kernel_part
 def newton_step(
     problem: Problem, h: Array, e: Array, g: Array, damping: float, on_face: bool
 ) -> tuple[float, float]:
@@ -82,7 +82,7 @@ def newton_step(
     return (damping if on_face or taken > 0.25 else min(4 * damping, MOST_DAMPING)), taken
 
 
-@compiled
+@kernel_part
 def free_entries(
     problem: Problem, h: Array, g: Array, on_face: bool, S: Array, pull: Array, side: Array
 ) -> int:
@@ -108,7 +108,7 @@ def free_entries(
     return size
 
 
-@compiled
+@kernel_part
 def ends(penalty: tuple[float, float, float], side: float) -> tuple[float, float]:
     """Return between which ends an entry stays on its side."""
     low = max(penalty[1], 0.0) if side > 0 else penalty[1]
@@ -116,7 +116,7 @@ def ends(penalty: tuple[float, float, float], side: float) -> tuple[float, float
     return low, high
 
 
-@compiled
+@kernel_part
 def damped_solve(B: Array, pull: Array, scale: Array, step: Array, damping: float) -> float:
     """Write the step (B + damping)⁻¹ pull, in units of the entries; return the damping that it took.
 
@@ -141,7 +141,7 @@ def damped_solve(B: Array, pull: Array, scale: Array, step: Array, damping: floa
     return damping
 
 
-@compiled
+@kernel_part
 def room(h: Array, penalty: tuple[float, float, float], S: Array, side: Array, step: Array) -> float:
     """Return the part of the step, at most 1, at which the first entry arrives at an end."""
     part = 1.0
@@ -154,7 +154,7 @@ def room(h: Array, penalty: tuple[float, float, float], S: Array, side: Array, s
     return part
 
 
-@compiled
+@kernel_part
 def hessian(
     D: Array, squares: Array, S: Array, ridge: float, outliers: Outliers, e: Array
 ) -> tuple[Array, Array]:
@@ -177,7 +177,7 @@ def hessian(
     return B, scale
 
 
-@compiled
+@kernel_part
 def descent(
     e: Array,
     w: Array,

@@ -25,7 +25,7 @@ from vrmf._vectors import copy
 from vrmf.coding._group_steps import LEAST_DAMPING, GroupProblem, step
 from vrmf.coding._groups import Groups, length_of, take_subgradients
 from vrmf.coding._measuring import fit, slope_of_fit
-from vrmf.compiled import compiled
+from vrmf.compiled import compiled, kernel_part
 from vrmf.terms.base import Array
 
 #: μ of a group in units of the code that fits the row by its longest atom alone: at first, and at last.
@@ -89,7 +89,7 @@ def measure_rows_of_groups(
         size[row] = np.sqrt(square)
 
 
-@compiled
+@kernel_part
 def measure(x: Array, problem: GroupProblem, h: Array, u: Array, e: Array, g: Array) -> float:
     """Return a bound on the distance of 0 to ∂F(h); ``u`` is where the search for subgradients begins."""
     D, _, ridge, groups, outliers = problem
@@ -100,7 +100,7 @@ def measure(x: Array, problem: GroupProblem, h: Array, u: Array, e: Array, g: Ar
     return take_subgradients(h, left, groups, u)
 
 
-@compiled
+@kernel_part
 def minimise(
     x: Array, problem: GroupProblem, h: Array, proof: Array, allowed: float, roundings: float, max_iter: int
 ) -> int:
@@ -162,7 +162,7 @@ def minimise(
     return spent
 
 
-@compiled
+@kernel_part
 def prove(x: Array, problem: GroupProblem, h: Array, u: Array, e: Array, g: Array) -> float:
     """Return the error of h, with subgradients found by Newton steps where turns take too many rounds.
 
@@ -199,7 +199,7 @@ def prove(x: Array, problem: GroupProblem, h: Array, u: Array, e: Array, g: Arra
     return measure(x, problem, h, u, e, g)
 
 
-@compiled
+@kernel_part
 def products(h: Array, squares: Array) -> float:
     """Return Σⱼ |hⱼ|·‖dⱼ‖."""
     total = 0.0
@@ -208,7 +208,7 @@ def products(h: Array, squares: Array) -> float:
     return total
 
 
-@compiled
+@kernel_part
 def units(x: Array, problem: GroupProblem) -> Array:
     """Return for each group the length of a code that fits x by the group's longest atom, never 0."""
     _, squares, ridge, groups, _ = problem
@@ -223,7 +223,7 @@ def units(x: Array, problem: GroupProblem) -> Array:
     return unit
 
 
-@compiled
+@kernel_part
 def vanish(h: Array, groups: Groups, small: Array, movable: Array) -> Array:
     """Set groups to zero that are no longer than ``small``; return which entries are in no such group."""
     members, ends, _ = groups
@@ -241,7 +241,7 @@ def vanish(h: Array, groups: Groups, small: Array, movable: Array) -> Array:
     return free
 
 
-@compiled
+@kernel_part
 def polish(
     x: Array,
     problem: GroupProblem,

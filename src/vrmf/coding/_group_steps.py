@@ -8,7 +8,7 @@ from vrmf.coding._alternating import best_fit
 from vrmf.coding._faces import damped_solve, hessian
 from vrmf.coding._groups import Groups, length_of
 from vrmf.coding._measuring import Outliers, fit
-from vrmf.compiled import compiled
+from vrmf.compiled import kernel_part
 from vrmf.terms.base import Array
 
 #: Damping of steps, relative to the diagonal: at least, and at most.
@@ -21,7 +21,7 @@ MOST_TRIALS = 40
 GroupProblem = tuple[Array, Array, float, Groups, Outliers]
 
 
-@compiled
+@kernel_part
 def step(
     x: Array,
     problem: GroupProblem,
@@ -68,7 +68,7 @@ def step(
     return min(damping * (1.0 if part > 0.25 else 4.0 if part > 0.01 else 1e3), MOST_DAMPING), miss
 
 
-@compiled
+@kernel_part
 def bend(
     B: Array, scale: Array, pull: Array, S: Array, groups: Groups, h: Array, u: Array, eta: Array
 ) -> None:
@@ -103,7 +103,7 @@ def bend(
             B[a, b] *= root[a] * root[b]
 
 
-@compiled
+@kernel_part
 def turn(h: Array, delta: Array, u: Array, groups: Groups, eta: Array, part: float) -> None:
     """Move the subgradients by part of the step that solves their equation; each is at most w long."""
     members, ends, weights = groups
@@ -123,7 +123,7 @@ def turn(h: Array, delta: Array, u: Array, groups: Groups, eta: Array, part: flo
                 u[i] *= weights[group] / np.sqrt(square)
 
 
-@compiled
+@kernel_part
 def descent(
     problem: GroupProblem, h: Array, delta: Array, mu: Array, e: Array, w: Array, downhill: float
 ) -> float:
@@ -149,7 +149,7 @@ def descent(
     return below
 
 
-@compiled
+@kernel_part
 def slope_at(
     problem: GroupProblem, h: Array, delta: Array, mu: Array, e: Array, w: Array, a: float
 ) -> float:

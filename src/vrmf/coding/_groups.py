@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from vrmf.compiled import compiled
+from vrmf.compiled import compiled, kernel_part
 from vrmf.terms.base import Array
 
 #: Rounds over overlapping groups in search of their best subgradients, and the progress worth one more.
@@ -120,7 +120,7 @@ def overlap_conditions(
         error[row] = take_subgradients(h, left, groups, u)
 
 
-@compiled
+@kernel_part
 def take_subgradients(h: Array, left: Array, groups: Groups, u: Array) -> float:
     """Take subgradients of the groups off the force ``left``, so that little is left; return its norm.
 
@@ -158,7 +158,7 @@ def take_subgradients(h: Array, left: Array, groups: Groups, u: Array) -> float:
     return norm
 
 
-@compiled
+@kernel_part
 def length_of(h: Array, groups: Groups, group: int) -> float:
     """Return ‖h_g‖."""
     members, ends, _ = groups

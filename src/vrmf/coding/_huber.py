@@ -14,7 +14,7 @@ import numpy as np
 from vrmf._vectors import copy
 from vrmf.coding._alternating import best_fit
 from vrmf.coding._measuring import Outliers
-from vrmf.compiled import compiled
+from vrmf.compiled import compiled, kernel_part
 from vrmf.terms.base import Array
 
 #: Trial steps of a line search.
@@ -30,7 +30,7 @@ SLOWEST = 1e-3
 LEAST_DAMPING, MOST_DAMPING = 1e-10, 1.0
 
 
-@compiled
+@kernel_part
 def room_for_features(
     k: int, d: int
 ) -> tuple[tuple[Array, Array, Array, Array, Array], tuple[Array, Array, Array]]:
@@ -39,7 +39,7 @@ def room_for_features(
     return vectors, (np.empty(d + 1, np.int64), np.empty(d + 1), np.empty((k + 4) * (d + 8)))
 
 
-@compiled
+@kernel_part
 def combine(weights: Array, D: Array, used: Array, out: Array) -> None:
     """Write Σⱼ weightsⱼ·dⱼ, four atoms at a time; ``used`` is room for those that have a weight."""
     count = 0
@@ -61,7 +61,7 @@ def combine(weights: Array, D: Array, used: Array, out: Array) -> None:
             out[i] += w0 * d0[i]
 
 
-@compiled
+@kernel_part
 def correlate(D: Array, fit: Array, out: Array) -> None:
     """Write D·fit, four atoms at a time."""
     k, whole = len(D), len(D) - len(D) % 4
@@ -78,7 +78,7 @@ def correlate(D: Array, fit: Array, out: Array) -> None:
         out[j] = np.dot(D[j], fit)
 
 
-@compiled
+@kernel_part
 def look(e: Array, outliers: Outliers, fit: Array, still: Array) -> int:
     """Write e − r for the best outliers r, and which of them stand still as e moves; return how many do."""
     level, rest, low, high = outliers
@@ -121,7 +121,7 @@ def forecast(
         lost[row] |= remaining * costs[0] > costs[1] + min(count, E.shape[1] - count) * costs[2]
 
 
-@compiled
+@kernel_part
 def update(
     A: Array,
     D: Array,
@@ -147,7 +147,7 @@ def update(
         add_columns(A, D, W, columns[:number], weights[:number], room)
 
 
-@compiled
+@kernel_part
 def list_changes(
     still: Array, before: Array, is_known: bool, count: int, gain: float, columns: Array, weights: Array
 ) -> tuple[int, int]:
@@ -171,7 +171,7 @@ def list_changes(
     return size, base
 
 
-@compiled
+@kernel_part
 def add_columns(A: Array, D: Array, W: Array, columns: Array, weights: Array, room: Array) -> None:
     """Add Σᵢ weightsᵢ·dᵢdᵢᵀ over the listed columns, restricted to the atoms W, to the upper triangle of A.
 
@@ -210,7 +210,7 @@ def add_columns(A: Array, D: Array, W: Array, columns: Array, weights: Array, ro
             )
 
 
-@compiled
+@kernel_part
 def start_from(A: Array, gram: Array, W: Array, share: float) -> None:
     """Write share · DDᵀ, restricted to the atoms W, into the upper triangle of A."""
     for a in range(len(W)):
@@ -219,7 +219,7 @@ def start_from(A: Array, gram: Array, W: Array, share: float) -> None:
             A[a, c] = share * line[W[c]]
 
 
-@compiled
+@kernel_part
 def line_search(
     e: Array, w: Array, outliers: Outliers, downhill: float, linear: float, curved: float
 ) -> float:
@@ -251,7 +251,7 @@ def line_search(
     return low
 
 
-@compiled
+@kernel_part
 def next_damping(damping: float, alpha: float) -> float:
     """Return the damping after a step of which the part ``alpha`` was of use."""
     if alpha < 0.3:

@@ -10,7 +10,7 @@ import numpy as np
 
 from vrmf._vectors import copy
 from vrmf.coding._alternating import best_fit
-from vrmf.compiled import compiled
+from vrmf.compiled import compiled, kernel_part
 from vrmf.terms.base import Array
 
 #: (level, rest, low, high) of outliers, as in ``best_fit``.
@@ -58,7 +58,7 @@ def measure_rows(X: Array, H: Array, problem: Problem, sphere: float, error: Arr
         size[row] = np.sqrt(square)
 
 
-@compiled
+@kernel_part
 def measure(x: Array, problem: Problem, h: Array, sphere: float, e: Array, g: Array, force: Array) -> float:
     """Return the distance of 0 to the subdifferential at h, or a bound; write e, g and the force on h.
 
@@ -80,7 +80,7 @@ def measure(x: Array, problem: Problem, h: Array, sphere: float, e: Array, g: Ar
     return distance(h, pressed, slope, low, high)
 
 
-@compiled
+@kernel_part
 def fit(x: Array, D: Array, h: Array, outliers: Outliers, e: Array, g: Array) -> None:
     """Write e = x − hD, and g = e − r for the best outliers r."""
     copy(e, x)
@@ -94,7 +94,7 @@ def fit(x: Array, D: Array, h: Array, outliers: Outliers, e: Array, g: Array) ->
         g[i] = best_fit(e[i], level, rest, low, high)
 
 
-@compiled
+@kernel_part
 def slope_of_fit(e: float, outliers: Outliers) -> float:
     """Return the derivative of ``best_fit`` at e: 1 where the outlier stands still."""
     level, rest, low, high = outliers
@@ -102,7 +102,7 @@ def slope_of_fit(e: float, outliers: Outliers) -> float:
     return rest if abs(e) > level and low < r < high else 1.0
 
 
-@compiled
+@kernel_part
 def distance(h: Array, force: Array, slope: float, low: float, high: float) -> float:
     """Return the distance of ``force`` to the subdifferential of slope·|h| + δ[low, high] at h."""
     square = 0.0
@@ -112,7 +112,7 @@ def distance(h: Array, force: Array, slope: float, low: float, high: float) -> f
     return np.sqrt(square)
 
 
-@compiled
+@kernel_part
 def pull_of(h: float, force: float, slope: float, low: float, high: float) -> float:
     """Return what is left of the force on an entry when its penalty has pulled against it; 0 at rest."""
     right = slope if h >= 0 else -slope

@@ -24,7 +24,7 @@ from vrmf._vectors import copy
 from vrmf.coding._alternating import best_fit
 from vrmf.coding._faces import LEAST_DAMPING, newton_step
 from vrmf.coding._measuring import Problem, fit, measure
-from vrmf.compiled import compiled
+from vrmf.compiled import compiled, kernel_part
 from vrmf.terms.base import Array
 
 #: Damping of the first Newton step, relative to the squared norms of the atoms.
@@ -64,7 +64,7 @@ def newton_rows(
         ]
 
 
-@compiled
+@kernel_part
 def minimise(
     x: Array, problem: Problem, h: Array, allowed: float, roundings: float, max_iter: int
 ) -> tuple[float, int]:
@@ -101,7 +101,7 @@ def minimise(
     return least, iteration
 
 
-@compiled
+@kernel_part
 def sweep(problem: Problem, h: Array, e: Array, g: Array) -> None:
     """Minimise over one entry after another; F lies below a parabola of curvature ‖dⱼ‖² + ridge."""
     D, squares, ridge, penalty, outliers = problem
@@ -123,7 +123,7 @@ def sweep(problem: Problem, h: Array, e: Array, g: Array) -> None:
             g[i] = best_fit(e[i], level, rest, least, most)
 
 
-@compiled
+@kernel_part
 def minimise_in_ball(
     x: Array, problem: Problem, h: Array, in_ball: bool, allowed: float, roundings: float, max_iter: int
 ) -> tuple[float, int]:
@@ -175,7 +175,7 @@ def minimise_in_ball(
     return least, min(spent, max_iter)
 
 
-@compiled
+@kernel_part
 def between(inner: Array, outer: Array) -> Array:
     """Return the point of length 1 on the way from a point inside of the unit ball to one outside."""
     way = outer - inner

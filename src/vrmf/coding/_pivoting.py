@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from vrmf.coding._cholesky import dependent, solve
-from vrmf.compiled import compiled, inlined
+from vrmf.compiled import compiled, inlined, kernel_part
 from vrmf.terms.base import Array
 
 
@@ -127,7 +127,7 @@ def begin(
         r[j], u[j] = residual[j], full_step[j]
 
 
-@compiled
+@kernel_part
 def list_sides(pinned: Array, room: Room) -> tuple[int, int]:
     """List the pinned and the free entries; return their numbers."""
     pins, frees = room[3], room[4]
@@ -210,7 +210,7 @@ def step_by_free(
     return -1
 
 
-@compiled
+@kernel_part
 def set_aside(
     h: Array,
     w: Array,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from vrmf.compiled import compiled
+from vrmf.compiled import compiled, kernel_part
 from vrmf.terms.base import Array
 
 
-@compiled
+@kernel_part
 def entrywise_step(
     H: Array,
     Z: Array,

@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 import vrmf
 from shells import rows
+from vrmf.estimators import ESTIMATORS
 from vrmf.rules import Reason
 
 pytest.importorskip("sklearn.callback", reason="scikit-learn has callbacks from version 1.9 on")
@@ -145,3 +147,49 @@ def test_a_wish_is_no_arrival() -> None:
     from vrmf.estimators.callbacks import STOPPED
 
     assert isinstance(STOPPED, Reason) and not STOPPED.converged and not STOPPED.failed
+
+
+class Looking(Recording):
+    """Keeps what it sees of the model after each epoch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[Any] = []
+
+    def on_fit_task_end(self, estimator: Any, context: Any, *, X: Any, fitted_estimator: Any) -> bool:
+        if context.task_name == "epoch" and fitted_estimator is not None:
+            self.seen.append(fitted_estimator)
+        return False
+
+
+@pytest.mark.parametrize("name", ["robust-pca", "robust-nmf", "max-norm-decomposition", "nmf"])
+def test_a_callback_sees_all_that_a_fit_leaves(name: str) -> None:
+    rng = np.random.default_rng(0)
+    clean = rng.random((120, 2)) @ rng.random((2, 30)) + 0.01 * rng.random((120, 30))
+    is_hit = rng.random(clean.shape) < 0.05
+    told, kind = Looking(), ESTIMATORS[name]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        given: dict[str, Any] = {"n_components": 2, "random_state": 0, "n_jobs": 1}
+        fit = kind(**given).set_callbacks(told).fit(clean + 5 * is_hit)
+    public = {one for one in vars(fit) if one.endswith("_") and not one.startswith("_")}
+    for seen in told.seen:
+        assert public <= set(vars(seen))
+        if hasattr(fit, "noise_"):
+            assert seen.noise_ > 0
+            assert seen.outlier_alpha_ == seen._stream_weights["outlier_alpha"]
+    if name == "robust-pca":
+        last = told.seen[-1]
+        assert last.noise_ == pytest.approx(fit.noise_, rel=0.2) and last.rank_ == fit.rank_
+        assert np.mean(last.outlier_mask(clean + 5 * is_hit) == is_hit) > 0.98
+
+
+def test_the_weights_that_a_callback_sees_are_those_of_a_shorter_fit() -> None:
+    told, rows_hit = Looking(), np.where(rows(80) > 1.5, 20.0, rows(80))
+    given: dict[str, Any] = {"random_state": 0, "tol": 0, "n_jobs": 1, "solver": "batch", "n_components": 2}
+    vrmf.RobustPCA(max_iter=5, **given).set_callbacks(told).fit(rows_hit)
+    for epochs in (1, 3):
+        shorter = vrmf.RobustPCA(max_iter=epochs, **given).fit(rows_hit)
+        seen = told.seen[epochs - 1]
+        assert (seen.alpha_, seen.outlier_alpha_) == (shorter.alpha_, shorter.outlier_alpha_)
+        np.testing.assert_array_equal(seen.components_, shorter.components_)

@@ -150,6 +150,8 @@ WRONG = {
     "missing data": (["none.npy"], "none.npy does not exist. Use"),
     "unknown data": (["rows.doc"], "rows.doc is of an unknown kind. Use one of"),
     "unknown parameter": (["rows.npy", "--set", "beta=1"], "'beta' is not a parameter of NMF. Use one of"),
+    "a parameter with a slip": (["none.npy", "--set", "aplha=1"], "Did you mean alpha?"),
+    "no rows": (["empty.npy"], "empty.npy has 0 rows and 5 features. Use at least one of each."),
     "no value": (["rows.npy", "--set", "alpha"], "`--set` is 'alpha'. Use NAME=VALUE"),
     "wrong value": (["rows.npy", "--set", "alpha=-1"], "`alpha` is -1. Use"),
     "a word": (["rows.npy", "--set", "init=nowhere"], "nowhere"),
@@ -165,6 +167,7 @@ def test_errors_of_a_fit_are_told_plainly(case: str, data: Path, monkeypatch: py
     monkeypatch.chdir(data.parent)
     monkeypatch.setattr(fitting, "PATIENCE", 0.5)
     Path("rows.doc").write_text("1,2")
+    np.save("empty.npy", np.zeros((0, 5)))
     np.save("negative.npy", np.array([[1.0], [1.0], [-1.0]]))
     words, message = WRONG[case]
     result = run("fit", *words, "--model", "nmf", "-k", 1)

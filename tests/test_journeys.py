@@ -129,3 +129,58 @@ def test_completion_and_a_suggestion_for_scripts(tmp_path: Path) -> None:
     said = json.loads(shell("vrmf suggest cells.csv --drop tissue --json", tmp_path).stdout)
     assert said["suggestion"]["model"] == "nmf" and said["rows"] == 150
     shell(said["command"] + " --max-iter 3 --tol 0", tmp_path)
+
+
+@pytest.mark.parametrize("command", ["suggest", "bench"])
+def test_data_without_rows_are_told_in_one_line(command: str, tmp_path: Path) -> None:
+    np.save(tmp_path / "empty.npy", np.zeros((0, 5)))
+    done = shell(f"vrmf {command} empty.npy", tmp_path, code=1)
+    assert done.stderr.splitlines() == [
+        "Error: empty.npy has 0 rows and 5 features. Use at least one of each."
+    ]
+
+
+def piped(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run a command of the shell in which vrmf is that of these tests."""
+    command = command.replace("vrmf ", f"{shlex.quote(sys.executable)} -m vrmf ", 1)
+    return subprocess.run(
+        ["bash", "-o", "pipefail", "-c", command], cwd=folder, capture_output=True, text=True
+    )
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_output_that_cannot_be_written_is_told_in_one_line(tmp_path: Path) -> None:
+    vrmf.save(vrmf.NMF(2, tol=0.1, random_state=0).fit(np.eye(5)), tmp_path / "m.vrmf")
+    for command in ("info m.vrmf", "info m.vrmf --json", "completion bash"):
+        done = piped(f"vrmf {command} > /dev/full", tmp_path)
+        assert done.returncode == 1
+        (line,) = done.stderr.splitlines()
+        assert "No space left on device" in line
+
+
+def test_a_reader_that_is_gone_ends_a_command_quietly(tmp_path: Path) -> None:
+    X = np.random.default_rng(0).random((20, 4000))
+    vrmf.save(vrmf.NMF(5, max_iter=2, tol=0, random_state=0).fit(X), tmp_path / "m.vrmf")
+    for command in ("export m.vrmf --top 4000", "info m.vrmf", "info m.vrmf --json"):
+        done = piped(f"vrmf {command} | head -c 1", tmp_path)
+        assert done.stderr == "" and done.returncode in (0, 1)
+
+
+def test_what_does_not_apply_is_null_for_scripts(tmp_path: Path) -> None:
+    X = np.random.default_rng(0).random((60, 8))
+    np.save(tmp_path / "rows.npy", X)
+    for name, known in {"nmf": set(), "robust-nmf": {"noise"}, "robust-pca": {"rank", "noise"}}.items():
+        words = f"vrmf fit rows.npy --model {name} -k 2 --max-iter 3 --tol 0 --force --json"
+        said = json.loads(shell(words, tmp_path).stdout)
+        assert {field for field in ("rank", "noise") if said[field] is not None} == known
+    words = "vrmf bench rows.npy --model nmf -k 2 --seconds 0.1 --solver smm --no-peers --json"
+    assert json.loads(shell(words, tmp_path).stdout)["picture"] is None
+
+
+def test_a_missing_entry_is_named_alike_by_all_commands(tmp_path: Path) -> None:
+    frame = cells().drop(columns="tissue")
+    frame.iloc[3, 2] = np.nan
+    frame.to_csv(tmp_path / "cells.csv")
+    for command in ("fit", "bench"):
+        done = shell(f"vrmf {command} cells.csv --model nmf -k 2", tmp_path, code=1)
+        assert f"row 3, column 2 ({frame.columns[2]!r})" in done.stderr

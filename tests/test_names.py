@@ -135,8 +135,8 @@ def test_a_column_of_words_is_named() -> None:
 
 
 def test_columns_of_one_name_have_the_precision_of_all() -> None:
-    single = frame(NAMES[:1], X[:, :1].astype(np.float32))
-    table = as_table(pandas.concat([frame(NAMES[:1], X[:, 1:2]), single], axis=1))
+    single = pandas.DataFrame(X[:, :1].astype(np.float32))  # whose names are numbers, so that they may
+    table = as_table(pandas.concat([pandas.DataFrame(X[:, 1:2]), single], axis=1))
     assert table.dtype == np.float64
 
 
@@ -253,6 +253,8 @@ def test_a_column_that_occurs_twice_is_refused() -> None:
     twice = pyarrow.Table.from_arrays([pyarrow.array([1.0])] * 2, names=["a", "a"])
     with pytest.raises(ValueError, match="The column 'a' occurs twice"):
         as_table(twice)
+    with pytest.raises(ValueError, match="The column 'a' occurs twice"):
+        as_table(pandas.DataFrame(np.eye(2), columns=["a", "a"]))
 
 
 def test_attributes_that_do_not_fit_are_refused(tmp_path: Path) -> None:

@@ -51,6 +51,12 @@ PICTURES: dict[str, Callable[..., Any]] = {
 }
 
 
+def test_what_is_no_axes_is_refused() -> None:
+    model = vrmf.NMF(2, tol=0.1, random_state=0).fit(np.eye(5))
+    with pytest.raises(TypeError, match=r"`ax` is 3\. Use axes of matplotlib, or None"):
+        vrmf.plots.atoms(model, ax=3)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("name", PICTURES)
 def test_a_picture_is_drawn_into_the_given_axes(name: str) -> None:
     figure = Figure(figsize=(8, 4), layout="constrained")

@@ -22,6 +22,7 @@ from vrmf.suggesting.doubts import ALTERNATIVES
 from vrmf.suggesting.findings import SPARSE
 from vrmf.suggesting.outliers import RobustFit
 from vrmf.suggesting.rank import Decomposition, rank_of_counts
+from vrmf.suggesting.spikes import without_spikes
 from vrmf.suggesting.structure import likely_image_shape, smoothness, sparseness
 from vrmf.terms.base import Array
 
@@ -38,6 +39,16 @@ def positive(rng: Generator, n: int = 200, d: int = 60, k: int = 4, noise: float
 
 def hit(rng: Generator, X: Array) -> Array:
     return np.where(rng.random(X.shape) < 0.05, X + 8 * np.std(X), X)
+
+
+def spiked(rng: Generator, X: Array, size: float, share: float = 0.03) -> Array:
+    return X + size * rng.choice((-1, 1), X.shape) * (rng.random(X.shape) < share)
+
+
+def spiked_counts(rng: Generator, low: int, high: int) -> Array:
+    rates = rng.gamma(1, 4, size=(300, 3)) @ rng.gamma(0.4, 1, size=(3, 60))
+    is_spike = rng.random(rates.shape) < 0.02
+    return (rng.poisson(rates) + is_spike * rng.integers(low, high, rates.shape)).astype(float)
 
 
 def curves(rng: Generator) -> Array:
@@ -82,6 +93,12 @@ CASES = {
     "positive": Case(positive, "nmf", 4),
     "positive, outliers": Case(lambda rng: hit(rng, positive(rng)), "robust-nmf", 4),
     "positive, exact, outliers": Case(lambda rng: hit(rng, positive(rng, noise=0)), "robust-nmf", 4),
+    "spikes": Case(lambda rng: spiked(rng, low_rank(rng), 60), "robust-pca", 4),
+    "huge spikes": Case(lambda rng: spiked(rng, low_rank(rng), 1e5), "robust-pca", 4),
+    "many huge spikes": Case(lambda rng: spiked(rng, low_rank(rng), 1e3, 0.1), "robust-pca", 4),
+    "positive, huge spikes": Case(lambda rng: abs(spiked(rng, positive(rng), 1e3)), "robust-nmf", 4),
+    "counts, spikes": Case(lambda rng: spiked_counts(rng, 50, 100), "robust-nmf", 3),
+    "counts, huge spikes": Case(lambda rng: spiked_counts(rng, 200, 600), "robust-nmf", 3),
     "curves": Case(curves, "smooth-dictionary-learning", 3),
     "counts": Case(counts, "nmf", 4),
     "few atoms": Case(few_atoms, "dictionary-learning", 8),
@@ -97,6 +114,7 @@ NOTHING: dict[str, tuple[Callable[[Generator], Array], str]] = {
     "heavy noise": (lambda rng: rng.standard_t(2.5, (200, 40)), "no structure"),
     "positive noise": (lambda rng: rng.exponential(size=(200, 40)), "no structure"),
     "Poisson noise": (lambda rng: rng.poisson(2.0, (200, 40)).astype(float), "no structure"),
+    "noise and spikes": (lambda rng: spiked(rng, rng.standard_normal((200, 40)), 1e3), "no structure"),
     "constant": (lambda rng: np.full((40, 6), 2.5), "no structure"),
     "equal rows": (lambda rng: np.tile(rng.standard_normal(9), (30, 1)), "no structure"),
     "zeros": (lambda rng: np.zeros((30, 5)), "no structure"),
@@ -120,8 +138,53 @@ def test_what_was_planted_is_suggested(name: str) -> None:
 def test_where_nothing_is_nothing_is_claimed(name: str) -> None:
     make, doubt = NOTHING[name]
     suggestion = vrmf.suggest(make(np.random.default_rng(len(name))))
-    assert suggestion.n_components == 1
+    # For RobustPCA a number would be a bound.
+    assert suggestion.n_components == (None if suggestion.model == "robust-pca" else 1)
+    assert suggestion.findings.rank_about_mean == 0
     assert any(doubt in told.lower() for told in suggestion.doubts)
+
+
+@pytest.mark.parametrize("size", [20, 60, 100, 1e4])
+def test_the_size_of_outliers_does_not_matter(size: float) -> None:
+    rng = np.random.default_rng(0)
+    suggestion = vrmf.suggest(low_rank(rng, noise=0.1) + size * (rng.random((200, 60)) < 0.03))
+    assert (suggestion.model, suggestion.findings.rank) == ("robust-pca", 4)
+    assert suggestion.findings.outlier_share == pytest.approx(0.03, abs=0.005)
+
+
+HEAVY: dict[str, Callable[[Generator], Array]] = {
+    "tails": lambda rng: rng.standard_cauchy((300, 50)),
+    "products": lambda rng: rng.gamma(0.3, size=(300, 4)) @ rng.gamma(0.3, size=(4, 50)),
+    "a block": lambda rng: rng.random((300, 50)) + 100 * np.outer(np.arange(300) < 60, np.arange(50) < 15),
+    "rare parts": lambda rng: (
+        rng.random((300, 50)) + 100 * (rng.random((300, 15)) < 0.1) @ (rng.random((15, 50)) < 0.05)
+    ),
+    "counts": lambda rng: rng.poisson(rng.gamma(0.5, size=(300, 4)) @ rng.gamma(0.5, 9, size=(4, 50))),
+    "counts with more noise": lambda rng: rng.poisson(rng.gamma(0.3, 20, size=(300, 50))),
+}
+
+
+@pytest.mark.parametrize("name", HEAVY)
+def test_heavy_tails_and_large_parts_are_no_spikes(name: str) -> None:
+    rng = np.random.default_rng(len(name))
+    X = np.asarray(HEAVY[name](rng), dtype=float)
+    are_counts = bool(np.all((X >= 0) & (X == np.round(X))))
+    block, share = without_spikes(X, are_counts, rng)
+    assert share == 0
+    np.testing.assert_array_equal(block, X)
+
+
+def test_outliers_of_a_small_table_are_doubted() -> None:
+    rng = np.random.default_rng(0)
+    X = hit(rng, low_rank(rng, 300, 12, 1))
+    found = vrmf.suggest(X)
+    assert found.findings.has_outliers
+    assert any("With 12 features only, outliers can hardly be told" in doubt for doubt in found.doubts)
+
+
+def test_a_share_of_all_is_told_as_such() -> None:
+    doubts = vrmf.suggest(np.full((20, 5), np.nan)).doubts
+    assert any(doubt.startswith("100 % of the entries are missing") for doubt in doubts)
 
 
 @pytest.mark.parametrize("seed", range(8))

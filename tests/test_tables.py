@@ -339,8 +339,25 @@ def test_missing_and_unknown_files_are_named(tmp_path: Path) -> None:
         ValueError, match=r"rows\.doc is of an unknown kind\. Use one of \.csv, \.tsv, \.npy"
     ):
         as_source(tmp_path / "rows.doc")
+    (tmp_path / "rows.txt").write_text("1,2")
+    with pytest.raises(ValueError, match=r"unknown kind: a table in text is to be named \.csv or \.tsv"):
+        as_source(tmp_path / "rows.txt")
     with pytest.raises(ValueError, match=r"is a folder without \.parquet files and without images"):
         as_source(tmp_path)
+
+
+def test_a_video_beside_a_table_is_asked_about(tmp_path: Path) -> None:
+    np.savez(tmp_path / "rows.npz", video=np.zeros((3, 4, 5)), table=np.eye(4), labels=np.zeros(3))
+    with pytest.raises(ValueError, match=r"table \(4, 4\), video \(3, 4, 5\)\. Name one of them: .*::NAME"):
+        as_table(tmp_path / "rows.npz")
+    assert as_table(f"{tmp_path / 'rows.npz'}::video").shape == (3, 20)
+
+
+def test_advice_is_given_once(tmp_path: Path) -> None:
+    np.save(tmp_path / "one_d.npy", np.zeros(8))
+    with pytest.raises(ValueError, match="Use") as told:
+        as_table(tmp_path / "one_d.npy")
+    assert str(told.value).count("Use") == 1 and "one_d.npy" in str(told.value)
 
 
 def test_an_archive_of_arrays_is_no_array(tmp_path: Path) -> None:
@@ -364,7 +381,7 @@ def test_one_of_several_data_sets_must_be_named(tmp_path: Path) -> None:
     np.testing.assert_array_equal(as_table(path).read(0, 2), X[:2])
     with h5py.File(path, "a") as file:
         file["other"] = 2 * X
-    with pytest.raises(ValueError, match=r"2 data sets .*\(group/rows, other\)\. Name one.*rows\.h5::NAME"):
+    with pytest.raises(ValueError, match=r"2 data sets .*group/rows .*, other .*\. Name one.*h5::NAME"):
         as_source(path)
     np.testing.assert_array_equal(as_table(f"{path}::other").read(0, 2), 2 * X[:2])
     with pytest.raises(ValueError, match=r"rows\.h5 has no data set 'nothing'"):
@@ -375,7 +392,7 @@ def test_one_of_several_zarr_arrays_must_be_named(tmp_path: Path) -> None:
     group = zarr.open_group(tmp_path / "rows.zarr", mode="w")
     for name in ("a", "b"):
         group.create_array(name, data=X)
-    with pytest.raises(ValueError, match=r"2 data sets .*\(a, b\)\. Name one of them"):
+    with pytest.raises(ValueError, match=r"2 data sets .*a \(.*, b \(.*\)\. Name one of them"):
         as_source(tmp_path / "rows.zarr")
     np.testing.assert_array_equal(as_table(f"{tmp_path}/rows.zarr::b").read(0, 2), X[:2])
 

@@ -14,6 +14,9 @@ from vrmf.sources.options import FileOptions
 from vrmf.sources.spool import Spool
 from vrmf.sources.tables import AbstractTable
 
+#: Numbers below places on an axis.
+AXIS = "400,401.5,403,404.5\n" + "1.1,2.2,3.1,2\n1.3,2.5,3.4,2.2\n" * 3
+
 #: Texts, what is said of how to read them, names of features and rows, and rows.
 READ = {
     "plain": ("a,b\n1,2\n3,4\n", {}, ("a", "b"), None, [[1, 2], [3, 4]]),
@@ -35,6 +38,42 @@ READ = {
     "missing": ("a,b\n1,NA\n,4\nnan,?\n", {}, ("a", "b"), None, [[1, np.nan], [np.nan, 4], [np.nan] * 2]),
     "left out": ("a,t,b\n1,x,2\n3,y,4\n", {"drop": ("t",)}, ("a", "b"), None, [[1, 2], [3, 4]]),
     "an index by name": ("a,t\n1,x\n3,x\n", {"index": "t"}, ("a",), ["x", "x"], [[1], [3]]),
+    "an index that was filtered": (",a,b\n0,1,2\n5,3,4\n15,5,6\n", {}, ("a", "b"), ["0", "5", "15"], None),
+    "an index that was shuffled": (",a\n2,1\n0,3\n1,5\n", {}, ("a",), ["2", "0", "1"], None),
+    "an unnamed feature": (",a\n2,1\n2,3\n", {}, ("", "a"), None, None),
+    "an unnamed feature of fractions": (",a\n.5,1\n2,3\n", {}, ("", "a"), None, None),
+    "wavelengths beside names of rows": (
+        "sample,400.0,401.5\ns0,1.1,2.2\ns1,1.2,2\n",
+        {},
+        ("400.0", "401.5"),
+        ["s0", "s1"],
+        None,
+    ),
+    "wavelengths beside other names": (
+        "pixel,400,401\np0,1,2\np1,1,2\n",
+        {},
+        ("400", "401"),
+        ["p0", "p1"],
+        None,
+    ),
+    "wavelengths": (AXIS, {}, ("400", "401.5", "403", "404.5"), None, None),
+    "wavelengths before text": (
+        "\n".join(f"{line},{word}" for line, word in zip(AXIS.split(), "tuvwxyz", strict=True)),
+        {"drop": ("t",)},
+        ("400", "401.5", "403", "404.5"),
+        None,
+        None,
+    ),
+    "years that fall": (
+        "1993,1992,1991,1990\n" + "1,2,3,4\n5,5,4,5\n" * 3,
+        {},
+        ("1993", "1992", "1991", "1990"),
+        None,
+        None,
+    ),
+    "numbers that rise": ("1,2,3,4\n2,1,4,3\n5,4,3,2\n4,3,2,0\n0,3,2,4\n0,0,0,9\n", {}, None, None, None),
+    "a first row that is large": ("90,20,70,80\n" + "2,1,4,3\n0,0,0,9\n" * 3, {}, None, None, None),
+    "names of rows without a header": ("s0,1,2\ns1,2,4\ns2,3,1\n", {}, None, ["s0", "s1", "s2"], None),
     "Windows": ("a,b\r\n1,2\r\n", {}, ("a", "b"), None, [[1, 2]]),
 }
 
@@ -63,6 +102,12 @@ REFUSED = {
         {"drop": ("siez",)},
         "'siez', which is no column. Did you mean 'size'",
     ),
+    "a column without a header": (
+        "1,2\n3,4\n",
+        {"drop": ("size",)},
+        r"'size', which is no column\. The file seems to have no names of columns.*\(--header\)",
+    ),
+    "a model with names": ("1,2\n3,4\n", {"only": ("f0",)}, r"'f0'.*seems to have no names.*--header"),
     "no such index": ("a,b\n1,2\n", {"index": "x"}, "'x', which is no column. Use one of 'a', 'b'"),
 }
 
@@ -78,8 +123,27 @@ def test_how_a_text_is_cut_is_found_out(name: str, tmp_path: Path) -> None:
     found = table(tmp_path, content, **options)  # type: ignore[arg-type]
     assert found.feature_names == features
     assert found.row_names(0, found.shape[0]) == names
-    np.testing.assert_array_equal(found.read(0, found.shape[0]), np.array(rows, dtype=float))
+    if rows is not None:
+        np.testing.assert_array_equal(found.read(0, found.shape[0]), np.array(rows, dtype=float))
     assert any(word.startswith("separator") for word in found.remarks)
+
+
+@pytest.mark.parametrize(
+    ("content", "is_doubted"),
+    [
+        ("400,401.5,403\n1,2,3\n4,3,2\n", True),  # too few to be sure
+        ("1990,1991,1992,1993\n900,3000,2500,10\n2500,1800,1500,9000\n", True),  # equal steps
+        ("7,5,8,1\n1,2,3,2\n4,3,2,5\n", False),
+        ("1,3,4,7\n1,2,3,9\n4,3,2,5\n", False),
+    ],
+)
+def test_a_first_line_that_may_hold_names_is_told(content: str, is_doubted: bool, tmp_path: Path) -> None:
+    found = table(tmp_path, content)
+    assert found.feature_names is None
+    assert any("then say --header" in told for told in found.remarks) is is_doubted
+    for header in (True, False):
+        told = table(tmp_path, content, header=header).remarks
+        assert not any("then say --header" in remark for remark in told)
 
 
 @pytest.mark.parametrize("name", REFUSED)

@@ -94,7 +94,7 @@ def bench(
                     f"`--output` is {str(output)!r}. Use a name that ends in {', '.join(PICTURES)}."
                 )
             library("matplotlib.figure", "--output")
-        parameters = settings_in(settings)
+        parameters = settings_in(settings, model)
         rows = rows_in(data, reading)
         tell_data(screen, data, rows)
         model, k, suggested = chosen(screen, model, n_components, rows)
@@ -111,7 +111,8 @@ def bench(
         _tell(screen, found)
         if output is not None:
             _draw(found, output)
-            screen.fact("picture", str(output.resolve()), str(output.resolve()))
+        picture = None if output is None else str(output.resolve())
+        screen.fact("picture", picture, picture)
     screen.finish()
 
 

@@ -35,9 +35,8 @@ def tell_outcome(screen: Screen, estimator: AbstractFactorizer) -> None:
     """Tell how a fit ended."""
     for attribute, label, words in FIGURES:
         value = getattr(estimator, attribute, None)
-        if value is not None:
-            known = not (isinstance(value, float) and np.isnan(value))
-            screen.fact(attribute.rstrip("_"), value, words.format(value) if known else None, label=label)
+        known = not (value is None or (isinstance(value, float) and np.isnan(value)))
+        screen.fact(attribute.rstrip("_"), value, words.format(value) if known else None, label=label)
     seconds = estimator.history_["seconds"]
     if seconds:
         screen.fact("seconds", seconds[-1], f"{seconds[-1]:.2f}")

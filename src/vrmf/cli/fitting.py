@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -142,7 +143,7 @@ def fit(
         check_output("--output", output, others, overwrite=force)
         if options["checkpoint"] is not None:
             check_apart("--checkpoint", options["checkpoint"], "the data", file_of(data))
-        wanted = settings_in(settings)
+        wanted = settings_in(settings, model)
         with _client(scheduler) if scheduler else nullcontext():
             rows = rows_in(data, reading, lazily=bool(scheduler))
             tell_data(screen, data, rows)
@@ -214,15 +215,22 @@ def _whereabouts(estimator: AbstractFactorizer, output: Path, checkpoint: Path |
     return f"the best model so far, of relative stationarity {error:.1e}, is in {output}. {told}".rstrip()
 
 
-def settings_in(texts: tuple[str, ...]) -> dict[str, Any]:
-    """Return the values of parameters by name, from texts like NAME=VALUE."""
+def settings_in(texts: tuple[str, ...], model: str | None) -> dict[str, Any]:
+    """Return the values of parameters by name, from texts like NAME=VALUE; None is any model."""
     settings: dict[str, Any] = {}
+    kinds = ESTIMATORS.values() if model is None else [ESTIMATORS[model]]
+    known = sorted({name for kind in kinds for name in kind._get_param_names()} - set(OPTIONS))
     for text in texts:
         name, value = _setting(text)
         if name in OPTIONS:
             raise ValueError(f"`--set {name}` has an option of its own. Use {OPTIONS[name]}.")
         if name in settings:
             raise ValueError(f"`--set {name}` is given twice. Use it once.")
+        if (first := name.partition("__")[0]) not in (*known, "solver"):
+            close = difflib.get_close_matches(first, known, n=1)
+            advice = f"Did you mean {close[0]}?" if close else f"Use one of {', '.join(known)}."
+            what = "any model" if model is None else ESTIMATORS[model].__name__
+            raise ValueError(f"{first!r} is not a parameter of {what}. {advice}")
         settings[name] = value
     return settings
 

@@ -133,6 +133,9 @@ class Range:
 
 def tell_data(screen: Screen, data: str, source: AbstractSource) -> None:
     """Tell what was read: rows, features and their names, precision, range, missing entries."""
+    n, d = source.n_samples, source.n_features
+    if n == 0 or d == 0:
+        raise ValueError(f"{data} has {n} rows and {d} features. Use at least one of each.")
     found = source.read_as(check=None, mean=None).reduce(Range.of)
     names, label = source.feature_names, source.row_names(0, min(3, source.n_samples))
     screen.title(f"Data in {data}")

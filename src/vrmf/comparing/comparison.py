@@ -17,7 +17,7 @@ from vrmf.estimators import ESTIMATORS
 from vrmf.formulations import Formulation
 from vrmf.problem import Problem, atoms_from_rows, feasible
 from vrmf.solvers import SOLVERS
-from vrmf.sources import AbstractSource, as_source, thread_count
+from vrmf.sources import AbstractSource, RowCheck, as_source, thread_count
 from vrmf.terms import Simplex
 from vrmf.terms.base import Array
 from vrmf.terms.sums import parts_of
@@ -148,7 +148,9 @@ def compare(
     Comparison
     """
     threads = thread_count(n_jobs)
-    rows = _rows_in_memory(as_source(X, n_jobs))
+    source = as_source(X, n_jobs)
+    check = RowCheck(ESTIMATORS[model].__name__, feature_names=source.feature_names)
+    rows = _rows_in_memory(source.read_as(check=check))
     estimator = ESTIMATORS[model](
         n_components, random_state=random_state, n_jobs=threads, **(parameters or {})
     )

@@ -196,6 +196,9 @@ class AbstractFactorizer(
             if name in names and isinstance(value, float | AbstractTerm):
                 setattr(self, f"{name}_", value)
 
+    def _look(self, source: AbstractSource, weights: Weights) -> None:
+        """Set the further attributes that a model of this kind has, while a fit is under way."""
+
     # Fitting -----------------------------------------------------------------------------------
 
     def fit(self, X: Any, y: Any = None) -> AbstractFactorizer:

@@ -7,6 +7,7 @@ scikit-learn have no callbacks; then estimators have no ``set_callbacks``.
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -47,15 +48,8 @@ CALLBACKS, PARENT = "_skl_callbacks", "_parent_callback_ctx"
 
 STOPPED = Reason("callback: a callback asked to stop", False, is_budget=True, is_wanted=True)
 
-#: What only the end of a fit tells.
-UNKNOWN = (
-    "objective_",
-    "stationarity_",
-    "relative_stationarity_",
-    "reconstruction_error_",
-    "noise_",
-    "dual_norm_",
-)
+#: What takes a pass over all rows.
+UNKNOWN = ("objective_", "stationarity_", "relative_stationarity_", "reconstruction_error_")
 
 
 @dataclass
@@ -107,12 +101,11 @@ class Telling:
             self.context.call_on_fit_task_end(estimator=self.model, X=self.X, reconstruction_attributes={})
 
     def _attributes(self, current: Iterate, history: History) -> dict[str, Any]:
-        """Return the attributes of the model as if the fit had ended now."""
-        formulation = current.stage.formulation
-        unknown = {name: math.nan for name in UNKNOWN if name in UNKNOWN[:4] or hasattr(self.model, name)}
-        known = {
-            "components_": oriented(current.D) if formulation.rotates else current.D,
-            "formulation_": formulation,
+        """Return the attributes of the model as if the fit had ended now; of a pass they would need NaN."""
+        stage, looked = current.stage, copy.copy(self.model)
+        known = dict.fromkeys(UNKNOWN, math.nan) | {
+            "components_": oriented(current.D) if stage.formulation.rotates else current.D,
+            "formulation_": stage.formulation,
             "solver_": self.solver,
             "history_": history.as_columns(),
             "n_iter_": current.epoch,
@@ -120,7 +113,11 @@ class Telling:
             "n_passes_": current.passes,
             "n_samples_seen_": self.source.n_samples,
             "stop_reason_": "under way: a callback looks at it",
-            "_stream_weights": current.stage.weights,
+            "_stream_weights": stage.weights,
         }
         mean = {} if self.source.mean is None else {"mean_": self.source.mean}
-        return unknown | known | mean
+        vars(looked).update(known | mean)
+        looked._set_weights(self.source.n_samples, stage.weights)
+        looked._look(self.source, stage.weights)
+        before = vars(self.model)
+        return {name: value for name, value in vars(looked).items() if before.get(name, known) is not value}

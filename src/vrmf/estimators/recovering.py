@@ -155,6 +155,17 @@ class Recovering(AbstractFactorizer):
         find = noise_of_low_rank_fit if self._has_low_rank else noise_of_fit
         self.noise_ = _known_noise(progress, report, lambda: find(problem, D, progress.least))
 
+    def _look(self, source: AbstractSource, weights: Weights) -> None:
+        """Set these attributes while a fit is under way: from a sample of rows, without a pass."""
+        self.noise_ = self._noise_so_far(source, weights[PROGRESS])
+
+    def _noise_so_far(self, source: AbstractSource, progress: Progress) -> float:
+        problem, find = Problem(self.formulation_, source), noise_of_fit
+        if self._has_low_rank:
+            find = noise_of_low_rank_fit
+        known = None if progress.rank == 0 else progress.noise
+        return find(problem, self.components_, progress.least) if known is None else known
+
     # Streams -----------------------------------------------------------------------------------
 
     def _first_stage(self, source: AbstractSource) -> Stage:
@@ -355,6 +366,12 @@ class RankFinding(Recovering):
             fitted = spectrum_of_fit(report.stats, report.D)
             level = VANISHED * weights["outlier_alpha"] * max(source.n_samples, source.n_features) ** 0.5
             self.rank_ = len(fitted.above(level).values)
+
+    def _look(self, source: AbstractSource, weights: Weights) -> None:
+        super()._look(source, weights)
+        progress: Progress = weights[PROGRESS]
+        self.rank_ = len(self.components_) if progress.rank is None else progress.rank
+        self.dual_norm_ = np.nan if progress.dual_norm is None else progress.dual_norm
 
     # Streams -----------------------------------------------------------------------------------
 

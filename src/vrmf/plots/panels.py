@@ -32,6 +32,8 @@ def matplotlib(module: str) -> Any:
 def new_axes(ax: Axes | None, width: float, height: float) -> Axes:
     """Return the given axes, or those of a new figure of a size in inches."""
     if ax is not None:
+        if not hasattr(ax, "get_window_extent"):
+            raise TypeError(f"`ax` is {ax!r}. Use axes of matplotlib, or None for a new figure.")
         return ax
     figure = matplotlib("pyplot").figure(figsize=(width, height), layout="constrained")
     axes: Axes = figure.subplots()

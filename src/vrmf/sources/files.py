@@ -72,6 +72,8 @@ def open_table(path: Path, options: FileOptions | None = None) -> AbstractTable:
     except DAMAGE as error:
         if str(error).startswith(str(path)) and isinstance(error, ValueError):
             raise
+        if isinstance(error, ValueError) and ". Use " in str(error):  # which says already what to do
+            raise ValueError(f"{path} cannot be read: {error}") from error
         reason = str(error).strip("'\" .").partition("\n")[0] or type(error).__name__
         what = "folder of images" if suffix == "images" else f"{suffix} file"
         raise ValueError(f"{path} cannot be read: {reason}. Use a whole {what} of rows.") from error
@@ -98,6 +100,8 @@ def _strange(path: Path, suffix: str) -> str:
         return "a spreadsheet, which is to be saved as .csv first"
     if suffix in (".mp4", ".avi", ".mov", ".mkv"):
         return "a film, whose frames are to be saved as images in a folder, or as a .npy array, first"
+    if suffix in (".txt", ".dat", ".asc"):
+        return "of an unknown kind: a table in text is to be named .csv or .tsv"
     return "of an unknown kind"
 
 
@@ -179,21 +183,17 @@ def _array_inside(path: Path, inside: str, opened: Any, arrays: Callable[[Any], 
 
 
 def _only_array(path: Path, inside: str, known: dict[str, Any]) -> Any:
-    """Return the array with the given name, or the only one of two dimensions, else of three."""
+    """Return the array with the given name, or the only one of two or three dimensions."""
     if inside and inside.strip("/") not in known:
         names = ", ".join(sorted(known)) or "none"
         raise ValueError(f"{path} has no data set {inside!r}. Use one of those that it has: {names}.")
     if inside:
         return known[inside.strip("/")]
-    by_dimension = [
-        {name: array for name, array in known.items() if len(array.shape or ()) == dimension}
-        for dimension in (2, 3)
-    ]
-    found = by_dimension[0] or by_dimension[1]
+    found = {name: array for name, array in known.items() if len(array.shape or ()) in (2, 3)}
     if len(found) != 1:
-        names = ", ".join(sorted(found)) or "none"
+        names = ", ".join(f"{name} {tuple(found[name].shape)}" for name in sorted(found)) or "none"
         raise ValueError(
-            f"{path} holds {len(found)} data sets of two dimensions ({names}). "
+            f"{path} holds {len(found)} data sets of two or three dimensions: {names}. "
             f"Name one of them: {path}{INSIDE}NAME."
         )
     return next(iter(found.values()))

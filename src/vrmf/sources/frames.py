@@ -131,7 +131,12 @@ def frame_names(X: Any) -> tuple[str, ...] | None:
             "Feature names are only supported if all input features have string names, but some columns "
             "have names of other types. Use X.columns = X.columns.astype(str)."
         )
-    return tuple(X.columns) if are_words == {True} else None
+    if are_words != {True}:
+        return None
+    if not X.columns.is_unique:
+        twice = X.columns[X.columns.duplicated()][0]
+        raise ValueError(f"The column {twice!r} occurs twice. Use a name of its own for each.")
+    return tuple(X.columns)
 
 
 def index_label(index: Any) -> str:

@@ -38,13 +38,14 @@ class FileOptions:
         if self.index is not None and self.index in self.drop:
             raise ValueError(f"{self.index!r} is both `index` and in `drop`. Use one of them.")
 
-    def check_names(self, names: Sequence[str]) -> None:
-        """Raise if a column that is named is not there."""
+    def check_names(self, names: Sequence[str], has_names: bool = True) -> None:
+        """Raise if a column that is named is not there; without a header columns are called by numbers."""
+        hint = "" if has_names else NO_NAMES
         for what, wanted in (("drop", self.drop), ("index", () if self.index is None else (self.index,))):
             for name in wanted:
                 if name not in names:
                     raise NoSuchColumn(
-                        f"`{what}` names {name!r}, which is no column. {_alike(name, names)}"
+                        f"`{what}` names {name!r}, which is no column. {hint or _alike(name, names)}"
                     )
 
         missing = [name for name in self.only or () if name not in names]
@@ -52,7 +53,7 @@ class FileOptions:
             more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
             raise NoSuchColumn(
                 f"There is no column {missing[0]!r}{more}, which the model was fitted with. "
-                f"{_alike(missing[0], names)}"
+                f"{hint or _alike(missing[0], names)}"
             )
 
     def features(self, names: Sequence[str], others: Collection[str | None]) -> tuple[str, ...]:
@@ -67,6 +68,12 @@ class FileOptions:
             if name != "only" and getattr(self, name) != default and name not in but:
                 raise ValueError(f"`{name}` says nothing of {path}, {_REASONS[name]}. Leave it out.")
 
+
+#: What to do if a text seems to have no names of columns, but they are asked for.
+NO_NAMES = (
+    "The file seems to have no names of columns: its first line was read as numbers. If it holds names, "
+    "use header=True (--header); else columns are called 0, 1, …"
+)
 
 _REASONS = {
     "drop": "whose columns have no names",

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from vrmf.extras import library
+from vrmf.sources.headers import INDEX_NAMES, MISSING, UNNAMED, Header, header_in, is_number
 from vrmf.sources.options import FileOptions
 from vrmf.sources.spool import Spool
 from vrmf.sources.tables import AbstractTable, NamedTable
@@ -39,12 +40,6 @@ CONSISTENT = 0.9
 #: A separator is taken for a likelier one if it makes so many times as many columns.
 CLEARLY = 1.5
 
-#: Words for a missing number, in small letters.
-MISSING = ("", "na", "n/a", "nan", "null", "none", "#n/a", "?")
-
-#: Names of a column that holds the names of rows.
-INDEX_NAMES = ("", "index", "unnamed: 0", "id", "row", "rowname", "rownames")
-
 #: A number with a decimal comma.
 WITH_COMMA = re.compile(r"\s*[-+]?\d*,\d+([eE][-+]?\d+)?\s*")
 
@@ -61,12 +56,15 @@ class TextFormat:
     features: tuple[int, ...]  #: the columns that are features, in their order
     has_quotes: bool
     comments: int  #: lines before the first that is read
+    is_doubted: bool = False  #: whether the first line, which is read as numbers, may hold names
 
     def remarks(self) -> tuple[str, ...]:
         """Return in words what was found."""
         names = {"\t": "tab", " ": "space", ",": "comma", ";": "semicolon"}
         told = [f"separator {names.get(self.separator, self.separator)}"]
         told.append("names of columns in the first line" if self.has_header else "no names of columns")
+        if self.is_doubted:
+            told[-1] += ", though the first line may hold some (then say --header)"
         if self.index is not None:
             name = self.names[self.index]
             told.append(f"names of rows in the {f'column {name!r}' if name else 'first column'}")
@@ -108,24 +106,28 @@ def text_format(path: Path, options: FileOptions) -> TextFormat:
     separator = options.separator or _separator(path, text, options.decimal)
     rows = [row for row in _cut(text, separator) if row]
     body_width = max(map(len, rows[1:] or rows), key=[len(row) for row in rows[1:] or rows].count)
-    if len(rows[0]) == body_width - 1 and not all(_is_number(cell, options.decimal) for cell in rows[0]):
+    if len(rows[0]) == body_width - 1 and not all(is_number(cell, options.decimal) for cell in rows[0]):
         rows[0] = ["", *rows[0]]  # as R writes names of columns
         short_header = True
     else:
         short_header = False
-    has_header = _has_header(rows, options) if options.header is None else options.header
+    seems = header_in(rows, options.decimal)
+    has_header = seems is Header.names if options.header is None else options.header
     width = len(rows[0])
     names = tuple(name.strip() for name in rows[0]) if has_header else tuple(map(str, range(width)))
     body = rows[1:] if has_header else rows
     if not body:
         raise ValueError(f"{path} has names of columns, but no rows.")
-    options.check_names(names)
+    options.check_names(names, has_names=has_header)
     _check_names(path, names)
     columns = [[row[i] for row in body if len(row) == width] for i in range(width)]
     index = _index(names, columns, options, has_header, short_header)
     others = () if index is None else (names[index],)
     features = tuple(names.index(name) for name in options.features(names, others))
-    found = TextFormat(separator, encoding, has_header, names, index, features, '"' in text, comments)
+    is_doubted = options.header is None and seems is Header.perhaps
+    found = TextFormat(
+        separator, encoding, has_header, names, index, features, '"' in text, comments, is_doubted
+    )
     _check_numbers(path, found, columns, options.decimal)
     return found
 
@@ -168,38 +170,13 @@ def _separator(path: Path, text: str, decimal: str) -> str:
         ):
             best, most = separator, share * usual
     if best is None:
-        if all(_is_number(line, ".") or i == 0 for i, line in enumerate(text.splitlines()[:HEAD_LINES])):
+        if all(is_number(line, ".") or i == 0 for i, line in enumerate(text.splitlines()[:HEAD_LINES])):
             return ","  # one column
         raise ValueError(
             f"{path} cannot be cut into columns: its lines have different numbers of commas, tabs and "
             "semicolons. Use separator=... (--separator) for the sign between its columns."
         )
     return best
-
-
-def _is_number(cell: str, decimal: str) -> bool:
-    cell = cell.strip()
-    if cell.lower() in MISSING:
-        return True
-    try:
-        float(cell.replace(",", ".") if decimal == "," else cell)
-    except ValueError:
-        return False
-    return "_" not in cell
-
-
-def _has_header(rows: list[list[str]], options: FileOptions) -> bool:
-    """Whether the first line holds names: something in it is no number where numbers follow."""
-    first, body = rows[0], rows[1:]
-    if not body:
-        return not all(_is_number(cell, options.decimal) for cell in first)
-    if first[0].strip() == "":
-        return True
-    return any(
-        not _is_number(cell, options.decimal)
-        and all(_is_number(row[i], options.decimal) for row in body if len(row) == len(first))
-        for i, cell in enumerate(first)
-    ) or not any(_is_number(cell, options.decimal) for cell in first)
 
 
 def _check_names(path: Path, names: Sequence[str]) -> None:
@@ -218,16 +195,19 @@ def _index(
     """Return the column of names of rows: the first, if it says so or holds different words."""
     if options.index is not None:
         return names.index(options.index)
-    first = columns[0]
+    first = [cell.strip() for cell in columns[0]]
     if short_header:
         return 0
     if names[0] in options.drop or len(columns) == 1:
         return None
     are_distinct = len(set(first)) == len(first)
-    if all(_is_number(cell, options.decimal) for cell in first):
-        counts = [str(int(first[0]) + i) for i in range(len(first))] if first[0].isdigit() else None
+    if all(is_number(cell, options.decimal) for cell in first):
+        are_whole = all(cell.isdecimal() for cell in first)
+        if has_header and names[0].lower() in UNNAMED and are_whole and are_distinct:
+            return 0  # an index that was filtered or shuffled need not count
+        counts = [str(int(first[0]) + i) for i in range(len(first))] if first[0].isdecimal() else None
         return 0 if has_header and names[0].lower() in INDEX_NAMES and first == counts else None
-    is_word = not any(_is_number(cell, decimal) for cell in first for decimal in ".,")
+    is_word = not any(is_number(cell, decimal) for cell in first for decimal in ".,")
     return 0 if are_distinct and is_word else None
 
 
@@ -235,7 +215,7 @@ def _check_numbers(path: Path, found: TextFormat, columns: list[list[str]], deci
     """Raise if a feature is text, and say what to do about it."""
     texts: list[tuple[str, str]] = []
     for i in found.features:
-        wrong = next((cell for cell in columns[i] if not _is_number(cell, decimal)), None)
+        wrong = next((cell for cell in columns[i] if not is_number(cell, decimal)), None)
         if wrong is not None and WITH_COMMA.fullmatch(wrong):
             raise ValueError(
                 f"{path}: the column {found.names[i]!r} holds {wrong!r}. If that is a decimal comma, use "

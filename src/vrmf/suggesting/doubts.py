@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from vrmf.suggesting.findings import SPARSE, UNEVEN, Findings
-from vrmf.suggesting.rules import A_LITTLE_SPARSE, FEW_ROWS, Choice
+from vrmf.suggesting.rules import A_LITTLE_SPARSE, FEW_ROWS, Choice, percent
 
 #: Samples of fewer rows may hide components.
 SOME_ROWS = 50
@@ -21,6 +21,9 @@ MOSTLY_NOISE = 0.975
 
 #: Entries far from every low-rank fit, beyond which there may be outliers.
 SUSPICIOUS = 0.03
+
+#: Fewer features or rows than this, and what is far from a fit may be what the fit missed.
+SMALL_SIDE = 20
 
 Doubt = Callable[[Findings, Choice], str | None]
 
@@ -62,7 +65,7 @@ def missing(found: Findings, choice: Choice) -> str | None:
     if not found.missing_share:
         return None
     return (
-        f"{100 * found.missing_share:.2g} % of the entries are missing (NaN or infinite). Here they were "
+        f"{percent(found.missing_share)} of the entries are missing (NaN or infinite). Here they were "
         "taken for the median of their feature, but models take no such entries: fill them, as "
         "SimpleImputer of scikit-learn does, or leave such rows out."
     )
@@ -113,9 +116,22 @@ def unclear_outliers(found: Findings, choice: Choice) -> str | None:
     if found.has_outliers or found.outlier_share <= SUSPICIOUS:
         return None
     return (
-        f"{100 * found.outlier_share:.2g} % of the entries are far from a robust low-rank fit, with no gap "
+        f"{percent(found.outlier_share)} of the entries are far from a robust low-rank fit, with no gap "
         "to the others. They may be outliers, or the rows are not of low rank. Compare with a model "
         "with outliers."
+    )
+
+
+def outliers_of_small_table(found: Findings, choice: Choice) -> str | None:
+    """A fit to a small table has so few entries for each of its numbers that it may miss what is there."""
+    side = min(found.rows_read, found.n_features)
+    if not found.has_outliers or found.spike_share or side >= SMALL_SIDE:
+        return None
+    what = "features" if side == found.n_features else "rows"
+    other = "NMF" if found.is_nonnegative else "a model without outliers"
+    return (
+        f"With {side} {what} only, outliers can hardly be told from entries that the fit misses: that "
+        f"there are any is not sure. Compare with {other}."
     )
 
 
@@ -183,6 +199,7 @@ DOUBTS: tuple[Doubt, ...] = (
     slow_rank,
     many_atoms,
     unclear_outliers,
+    outliers_of_small_table,
     heavy_tails,
     borderline_sparsity,
     squared_loss_of_counts,

@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 
 from vrmf.suggesting.atoms import atom_count
-from vrmf.suggesting.outliers import FAR, RobustFit, truncated
+from vrmf.suggesting.outliers import FAR, RobustFit
 from vrmf.suggesting.rank import Decomposition, rank_of_counts
 from vrmf.suggesting.sample import SampleRows
+from vrmf.suggesting.spikes import completed, without_spikes
 from vrmf.suggesting.structure import likely_image_shape, smoothness, sparseness
 from vrmf.terms.base import Array
 
@@ -44,9 +45,6 @@ MOST_VARIANCE = 0.9
 
 #: Codes are sparse beyond this.
 SPARSE = 0.1
-
-#: How often the rank is estimated anew while missing entries are filled, and rounds of filling for each.
-COMPLETIONS, COMPLETION_ROUNDS = 3, 15
 
 #: Negative entries are of the size of the noise if none is below so many standard deviations.
 NEGATIVE_NOISE = 6.0
@@ -80,6 +78,7 @@ class Findings:
     noise: float  #: standard deviation of what a robust low-rank fit leaves
     noise_share: float  #: the same over the standard deviation of entries about the mean row
     outlier_share: float  #: entries more than six times the noise from the fit
+    spike_share: float  #: entries so far beyond all others that they were left out first
     tail_share: float  #: entries that are between 3.5 and 6 times the noise from it
     has_outliers: bool  #: whether entries are either near the fit or far from it
     nonnegative_fit: bool  #: whether the robust fit has hardly any negative entries
@@ -94,8 +93,10 @@ class Findings:
     @classmethod
     def of(cls, sample: SampleRows, rng: np.random.Generator) -> Findings:
         """Measure all of it."""
-        rows, block = sample.rows, _completed(*sample.block(rng), rng)
+        rows, block = sample.rows, completed(*sample.block(rng), rng)
         found = cls(**_simple_facts(sample), **_order_facts(sample), **_EMPTY)
+        block, share = without_spikes(block, found.have_counting_noise, rng)
+        found = replace(found, spike_share=share)
         is_even = found.scale_ratio <= UNEVEN or found.is_ordered or found.zero_share > MANY_ZEROS
         even = block if is_even else _of_even_noise(block, rng)
         found = replace(found, scale_ratio=1.0 if even is block else found.scale_ratio)
@@ -125,6 +126,11 @@ class Findings:
         """Whether entries are nonnegative whole numbers."""
         return self.whole_numbers and self.is_nonnegative
 
+    @property
+    def have_counting_noise(self) -> bool:
+        """Whether the noise is likely to grow with the mean, as that of counts does."""
+        return self.are_counts and self.image_shape is None
+
 
 #: What is not yet known.
 _EMPTY: Facts = {
@@ -135,6 +141,7 @@ _EMPTY: Facts = {
     "noise": 0.0,
     "noise_share": 0.0,
     "outlier_share": 0.0,
+    "spike_share": 0.0,
     "tail_share": 0.0,
     "has_outliers": False,
     "nonnegative_fit": False,
@@ -178,7 +185,7 @@ def _order_facts(sample: SampleRows) -> Facts:
 def _spectral_facts(found: Findings, block: Array, rng: np.random.Generator) -> Facts:
     """Return how many components stand out of the rows as they are, and how singular values decrease."""
     whole, about_mean = Decomposition.of(block), Decomposition.about_mean(block)
-    if found.are_counts and not found.image_shape:
+    if found.have_counting_noise:
         rank = rank_of_counts(block)
         about = min(max(rank - 1, 0), about_mean.rank(rng))
     else:
@@ -201,11 +208,12 @@ def _sparseness(about_mean: Decomposition, rank: int, rng: np.random.Generator) 
 
 def _fit_facts(found: Findings, block: Array, rng: np.random.Generator) -> Facts:
     """Return what robust low-rank fits tell."""
-    if min(block.shape) < 4 or found.zero_share > MANY_ZEROS:
-        return {}
+    has_spiked_counts = found.spike_share > 0 and found.have_counting_noise
+    if min(block.shape) < 4 or found.zero_share > MANY_ZEROS or has_spiked_counts:
+        return _spike_facts(found, block) if found.spike_share else {}
     fit = RobustFit.of(block, rng)
     has_outliers, rank, about = fit.has_gross_outliers, found.rank, found.rank_about_mean
-    if found.decreases_slowly and not has_outliers:
+    if found.decreases_slowly and not (has_outliers or found.spike_share):
         strict = RobustFit.strict(block, rng)
         if strict.has_gross_outliers and strict.far_share > STRICT_GAP * strict.between_share:
             fit, has_outliers, rank, about = strict, True, strict.rank, strict.rank
@@ -218,12 +226,22 @@ def _fit_facts(found: Findings, block: Array, rng: np.random.Generator) -> Facts
         "rank_about_mean": about,
         "noise": fit.noise,
         "noise_share": fit.noise / deviation if deviation else 0.0,
-        "outlier_share": fit.far_share,
+        "outlier_share": found.spike_share + fit.far_share * (has_outliers or not found.spike_share),
         "tail_share": fit.between_share,
-        "has_outliers": has_outliers,
+        "has_outliers": has_outliers or found.spike_share > 0,
         "decreases_slowly": found.decreases_slowly and not has_outliers,
         "nonnegative_fit": bool(np.mean(clearly) < CLEARLY_NEGATIVE),
         "common_share": _mean_share(fit.low_rank),
+    }
+
+
+def _spike_facts(found: Findings, block: Array) -> Facts:
+    """Return what is known of outliers where no robust fit is made."""
+    return {
+        "outlier_share": found.spike_share,
+        "has_outliers": True,
+        "nonnegative_fit": found.is_nonnegative,
+        "common_share": _mean_share(block),
     }
 
 
@@ -234,20 +252,6 @@ def _negative_facts(found: Findings, rows: Array) -> Facts:
     lost = float(np.sum(np.minimum(rows, 0) ** 2) / np.sum(rows**2))
     small = float(np.min(rows)) > -NEGATIVE_NOISE * found.noise
     return {"negatives_are_noise": bool(small and lost < CLEARLY_NEGATIVE)}
-
-
-def _completed(block: Array, is_missing: Array, rng: np.random.Generator) -> Array:
-    """Return a block whose missing entries are those of a low-rank fit to the others.
-
-    Medians in their place would look like outliers.
-    """
-    if not np.any(is_missing):
-        return block
-    for _ in range(COMPLETIONS):
-        rank = Decomposition.of(block).rank(rng)
-        for _ in range(COMPLETION_ROUNDS):
-            block = np.where(is_missing, truncated(block, rank), block)
-    return block
 
 
 def _quartile_distances(rows: Array) -> Array:

@@ -67,7 +67,7 @@ class RobustFit:
         Outliers that are scattered hide components, but make none. So the number of those that stand out of
         the rows as they are bounds the rank first, and is exceeded only once outliers are known.
         """
-        part = _part(X)
+        part = fitted_part(X)
         rank = max(1, Decomposition.of(part).rank(rng))
         fit = cls._judged(part, truncated(part, rank), rank)
         if fit.far_share < LEAST_SHARE:
@@ -91,7 +91,7 @@ class RobustFit:
         So outliers that have a structure, such as objects that move, make no components. But parts of rows
         that few components explain are lost as well.
         """
-        part = _part(X)
+        part = fitted_part(X)
         L, rank = _climbed(part, rng)
         return cls._settled(part, L, rank)
 
@@ -117,7 +117,8 @@ class RobustFit:
         return bool(self.rank > 0 and is_small and is_clear)
 
 
-def _part(X: Array) -> Array:
+def fitted_part(X: Array) -> Array:
+    """Return the part of a block that is fitted."""
     features = np.unique(np.linspace(0, X.shape[1] - 1, FIT_FEATURES).astype(np.int64))
     return X[:FIT_ROWS, features]
 

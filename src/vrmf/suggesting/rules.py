@@ -1,6 +1,6 @@
 """The rules by which findings decide: the first rule that applies chooses the model.
 
-1. Nothing stands out of the noise: one component, and a doubt.
+1. Nothing stands out of the noise: NMF with one component, or RobustPCA, and a doubt.
 2. Some entries are gross outliers: RobustNMF if the rest is nonnegative and has no common background, else
    RobustPCA.
 3. No negative entries, and features that are points of smooth curves: SmoothDictionaryLearning.
@@ -52,10 +52,10 @@ def nothing_to_find(found: Findings) -> Choice | None:
     """Rule 1: no component stands out, or too few rows to tell."""
     if found.rank_about_mean > 0 and found.rows_read >= FEW_ROWS:
         return None
-    model = "nmf" if found.is_nonnegative else "robust-pca"
-    return Choice(
-        model, 1, (f"{_sign_sentence(found)} One component is enough to see that there are no more.",)
-    )
+    sign = _sign_sentence(found)
+    if not found.is_nonnegative:  # a number would be a bound on the rank
+        return Choice("robust-pca", None, (sign, "RobustPCA finds the rank itself, should there be one."))
+    return Choice("nmf", 1, (f"{sign} One component is enough to see that there are no more.",))
 
 
 def gross_outliers(found: Findings) -> Choice | None:
@@ -63,8 +63,8 @@ def gross_outliers(found: Findings) -> Choice | None:
     if not found.has_outliers:
         return None
     told = (
-        f"About {_percent(found.outlier_share)} of the entries are far from a fit of "
-        f"{_components(found.rank)} that explains the others up to noise: they are outliers."
+        f"About {percent(found.outlier_share)} of the entries are far from a fit of "
+        f"{_components(_count(found))} that explains the others up to noise: they are outliers."
     )
     weights = 'The weights are "auto": they follow the noise.'
     if not found.nonnegative_fit:
@@ -75,7 +75,7 @@ def gross_outliers(found: Findings) -> Choice | None:
         common = "The rows share a background, which changes little: a low-rank part is enough for it."
         return Choice("robust-pca", None, (told, common, _found_itself(found), weights))
     parts = "The fit has no negative entries, so it is a sum of nonnegative parts."
-    return Choice("robust-nmf", found.rank, (told, parts, _count_sentence(found), weights))
+    return Choice("robust-nmf", _count(found), (told, parts, _count_sentence(found), weights))
 
 
 def smooth_curves(found: Findings) -> Choice | None:
@@ -97,7 +97,7 @@ def nonnegative_parts(found: Findings) -> Choice | None:
         return Choice("nmf", _count(found), reasons)
     if found.negatives_are_noise:
         negative = (
-            f"{_percent(found.negative_share)} of the entries are negative, but by no more than the noise. "
+            f"{percent(found.negative_share)} of the entries are negative, but by no more than the noise. "
             "NMF takes no negative entries; RobustNMF does."
         )
         return Choice("robust-nmf", _count(found), (negative, _count_sentence(found)))
@@ -161,12 +161,17 @@ def _found_itself(found: Findings) -> str:
 def _sign_sentence(found: Findings) -> str:
     if found.is_nonnegative:
         return f"None of the {found.rows_read} rows that were read has a negative entry."
-    return f"{_percent(found.negative_share)} of the entries are negative."
+    return f"{percent(found.negative_share)} of the entries are negative."
 
 
 def _components(count: int) -> str:
     return f"{count} component{'' if count == 1 else 's'}"
 
 
-def _percent(share: float) -> str:
+def percent(share: float) -> str:
+    """Return a share in words.
+
+    >>> percent(0.0312), percent(0.999)
+    ('3.1 %', '100 %')
+    """
     return f"{100 * share:.2g} %" if share < 0.995 else "100 %"

@@ -1,0 +1,153 @@
+"""Entries so wrong that they hide everything else: found before anything is decomposed, and filled.
+
+A component stands out of rows only if it is larger than what is left with random signs. A few entries that
+are a hundred times too large have larger singular values than any component, so they are taken out first.
+
+>>> rng = np.random.default_rng(0)
+>>> X = rng.standard_normal((200, 3)) @ rng.standard_normal((3, 50)) + 0.1 * rng.standard_normal((200, 50))
+>>> is_spike = rng.random(X.shape) < 0.03
+>>> bool(np.all(tamed(X + 1000 * is_spike, rng)[1] == is_spike)), bool(np.any(tamed(X, rng)[1]))
+(True, False)
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.linalg
+
+from vrmf.noise import noise_level
+from vrmf.suggesting.outliers import CLEAR, FAR, LEAST_SHARE, MOST_SHARE, NEAR, RobustFit, fitted_part
+from vrmf.suggesting.rank import Decomposition
+from vrmf.terms.base import Array
+
+#: Spikes are beyond so many times the spread of their feature, and beyond a valley: so many times fewer
+#: entries than spikes are between the valley's two ends, whose ratio is VALLEY.
+LARGE, VALLEY, FEWER = 10.0, 2.0, 10.0
+
+#: Rows and columns that many large entries share make a block of them: what the shares of its row and
+#: column let expect of an entry is then near 1.
+MOST_EXPECTED = 0.5
+
+#: Places where a valley is sought.
+PLACES = 40
+
+#: Rounds in which missing entries are filled by a fit of a rank, and the rank up to which it grows by ones,
+#: then by larger steps.
+COMPLETION_ROUNDS, STEPS = 10, 8
+
+
+def without_spikes(block: Array, are_counts: bool, rng: np.random.Generator) -> tuple[Array, float]:
+    """Return a block whose spikes are as its other entries call for, and their share.
+
+    Of counts that have some it is a part of the block.
+    """
+    tame, found = tamed(block, rng)
+    if are_counts:
+        more = spikes_of_counts(fitted_part(block), rng)
+        if np.any(found) and not np.any(more):  # which may be too large for a fit
+            more = spikes_of_counts(fitted_part(tame), rng)
+        if np.any(more):
+            block, found = fitted_part(block), fitted_part(found) | more
+    if not np.any(found):
+        return block, 0.0
+    filled = completed(np.where(found, np.median(block, axis=0), block), found, rng)
+    return np.maximum(filled, 0) if are_counts else filled, float(np.mean(found))
+
+
+def tamed(X: Array, rng: np.random.Generator) -> tuple[Array, Array]:
+    """Return X with entries far beyond all others, if they are scattered, moved closer, and which they are.
+
+    Heavy tails have ever fewer entries further out, but no valley. Large entries that a few components
+    explain, such as those of a part that few rows have, are not scattered.
+    """
+    none = np.zeros(X.shape, dtype=bool)
+    if min(X.shape) < 4:
+        return X, none
+    medians = np.median(X, axis=0)
+    spreads = np.array([noise_level(feature) for feature in (X - medians).T])
+    spreads = np.maximum(spreads, np.median(spreads))  # features that are mostly 0 have a spread of 0
+    if not np.all(spreads > 0):
+        return X, none
+    sizes = (X - medians) / spreads
+    end = _valley_end(np.sort(np.abs(sizes), axis=None))
+    found = np.abs(sizes) > end
+    if not (np.any(found) and _are_scattered(found, rng)):
+        return X, none
+    closer = medians + np.sign(sizes) * spreads * end
+    return np.where(found, closer, X), found
+
+
+def spikes_of_counts(X: Array, rng: np.random.Generator) -> Array:
+    """Return which of the counts are far from a robust low-rank fit to the roots of all.
+
+    The noise of counts grows with their mean. That of 2√(x + ⅜) does not, and is about 1. Rates of a low
+    rank have roots of nearly a low rank.
+
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.poisson(rng.gamma(1, 4, size=(200, 3)) @ rng.gamma(0.4, 1, size=(3, 50)))
+    >>> is_spike = rng.random(X.shape) < 0.02
+    >>> int(np.sum(spikes_of_counts(X + 60 * is_spike, rng) != is_spike)) < 5
+    True
+    """
+    none = np.zeros(X.shape, dtype=bool)
+    if min(X.shape) < 4:
+        return none
+    roots = 2 * np.sqrt(X + 3 / 8)
+    fit = RobustFit.of(roots, rng)
+    distances, level = np.abs(roots - fit.low_rank), max(fit.noise, 1.0)
+    found = (roots - fit.low_rank) > FAR * level
+    far, between = np.mean(found), np.mean(distances > NEAR * level) - np.mean(found)
+    is_clear = LEAST_SHARE <= far <= MOST_SHARE and far > CLEAR * between
+    is_sound = is_clear and 4 * fit.rank <= min(X.shape)
+    return found if is_sound and _are_scattered(found, rng) else none
+
+
+def _valley_end(sizes: Array) -> float:
+    """Return the upper end of the first valley in sorted sizes, infinity if there is none."""
+    ends = np.geomspace(LARGE, max(sizes[-1], LARGE), PLACES)
+    beyond = len(sizes) - np.searchsorted(sizes, ends, side="right")
+    inside = len(sizes) - np.searchsorted(sizes, ends / VALLEY, side="right") - beyond
+    is_valley = (beyond >= LEAST_SHARE * len(sizes)) & (beyond <= MOST_SHARE * len(sizes))
+    is_valley &= FEWER * inside <= beyond
+    return float(ends[np.argmax(is_valley)]) if np.any(is_valley) else np.inf
+
+
+def _are_scattered(found: Array, rng: np.random.Generator) -> bool:
+    """Whether where entries were found is random, but for the shares of rows and of columns."""
+    rows, columns = np.mean(found, axis=1, keepdims=True), np.mean(found, axis=0, keepdims=True)
+    expected = rows * columns / np.mean(found)
+    if np.max(expected) > MOST_EXPECTED:
+        return False
+    return not Decomposition.of(found - expected).stands_out(0, rng)
+
+
+def completed(block: Array, is_missing: Array, rng: np.random.Generator) -> Array:
+    """Return a block whose missing entries, which are medians at first, are those of a low-rank fit.
+
+    Medians would look like outliers, and make components of their own, which then fit them. So the rank
+    comes from below: while a component stands out of a part of the block, it grows, and entries are fitted
+    anew, starting from what the smaller rank called for.
+    """
+    if not np.any(is_missing):
+        return block
+    part, missing, rank = fitted_part(block), fitted_part(is_missing), 0
+    while Decomposition.of(part).stands_out(rank, rng):
+        rank += max(1, rank // STEPS)
+        part = _refilled(part, missing, rank)
+        block = part if part.shape == block.shape else _refilled(block, is_missing, rank)
+    return block
+
+
+def _refilled(block: Array, is_missing: Array, rank: int) -> Array:
+    for _ in range(COMPLETION_ROUNDS):
+        block = np.where(is_missing, _projected(block, rank), block)
+    return block
+
+
+def _projected(X: Array, rank: int) -> Array:
+    """Return the best approximation of a rank, to half of the digits, in a short time."""
+    if len(X) < X.shape[1]:
+        return _projected(X.T, rank).T
+    d = X.shape[1]
+    V = scipy.linalg.eigh(X.T @ X, subset_by_index=[max(0, d - rank), d - 1])[1]
+    return np.asarray((X @ V) @ V.T)

@@ -52,7 +52,7 @@ benchmarks-solvers: $(READY)  ## about two hours
 
 benchmarks-scale: $(READY)  ## about an hour, with a file of 8 GB in the folder for temporary files
 	$(BIN)/python benchmarks/out_of_core.py
-	$(BIN)/python benchmarks/distributed.py
+	$(BIN)/python benchmarks/clusters.py
 	$(BIN)/python benchmarks/scale_model.py
 
 benchmarks-answers: $(READY)  ## about two hours: what defaults leave to gain, how often they end in a poor minimum, what is recovered

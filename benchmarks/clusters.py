@@ -1,4 +1,8 @@
-"""What distributed.py runs.
+"""Fits on a Dask cluster of this machine: two workers against one, and one against none.
+
+    python benchmarks/clusters.py                      # all of it: results/distributed.json and .md
+    python benchmarks/clusters.py pass                 # only this part; the other results stay
+    python benchmarks/clusters.py --rows 100000        # fewer rows
 
 Robust PCA of Synth (rank 10, a tenth of the entries outliers), n = 10⁶, d = 400, single precision, chunks
 of 10 000 rows, codes not cached. Workers are processes with one thread each. "No cluster" is the local
@@ -222,7 +226,7 @@ def markdown(results: dict[str, Any]) -> str:
         "",
         f"{about['processor']}, {about['cores']} cores. Two threads get "
         f"{about['products of two threads over those of one']} times the products of one done. "
-        "Made by `benchmarks/distributed.py`: robust PCA of Synth, "
+        "Made by `benchmarks/clusters.py`: robust PCA of Synth, "
         f"{results['rows']:,} × {FEATURES}, k = {ATOMS}, chunks of {CHUNK:,} rows; "
         f"medians of {REPEATS} passes, 35 steps and {FITS} fits. All ended with the same bits.",
         "",
@@ -251,3 +255,7 @@ def main() -> None:
             write("distributed", results)
             print(json.dumps(results[part]), flush=True)
     (Path(__file__).parent / "results" / "distributed.md").write_text(markdown(results))
+
+
+if __name__ == "__main__":
+    main()

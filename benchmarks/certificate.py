@@ -21,7 +21,7 @@ from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wi
 from sklearn.exceptions import ConvergenceWarning
 
 import vrmf
-from vrmf.rules import STILL_GAINING
+from vrmf.running.rules import STILL_GAINING
 
 #: Where the runs end, and the tolerances that are looked up.
 TIGHT = 1e-8

@@ -307,10 +307,11 @@ def anchor_pass() -> list[dict[str, Any]]:
 
 def _shares(X: Array, D: Array, start: Array) -> dict[str, float]:
     """Return the share of time of each part of a warm pass on one thread, the codes' parts by name."""
+    from vrmf.rows import row_squares
+
     from vrmf.coding.base import error_scale
     from vrmf.coding.forms import form_of
     from vrmf.coding.system import System
-    from vrmf.rows import row_squares
     from vrmf.sources import single_threaded_blas
 
     clock: dict[str, float] = {}

@@ -17,8 +17,8 @@ from common import Array
 from solver_problems import CASES, Case
 from solver_runs import WarmProblem, rounded, snapshots
 
-from vrmf.loop import iterate
 from vrmf.problem import Problem
+from vrmf.running.loop import iterate
 from vrmf.solvers import VR, vr
 from vrmf.solvers.anchors import Anchor
 from vrmf.solvers.vr import VRState

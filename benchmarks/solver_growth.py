@@ -16,8 +16,8 @@ from common import Array
 from solver_runs import EXACT, WarmProblem, measurements, rounded, watched
 
 from vrmf import formulations
-from vrmf.history import Iterate
-from vrmf.loop import iterate
+from vrmf.running.history import Iterate
+from vrmf.running.loop import iterate
 from vrmf.solvers import VR, AbstractSolver, Batch
 from vrmf.sources import as_source
 

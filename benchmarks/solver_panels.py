@@ -29,8 +29,8 @@ from solver_runs import (
 )
 from solver_search import constants, tuned
 
-from vrmf.loop import iterate
 from vrmf.problem import Problem
+from vrmf.running.loop import iterate
 from vrmf.solvers import VR, AbstractSolver, Batch
 
 #: Parts of the first gap to f* whose times are told; at the first two VR has to keep up, then to win.

@@ -28,8 +28,8 @@ import vrmf
 from vrmf import formulations
 from vrmf.coding import Coder
 from vrmf.formulations import Formulation
-from vrmf.loop import iterate
 from vrmf.problem import Problem, feasible
+from vrmf.running.loop import iterate
 from vrmf.solvers import VR
 from vrmf.sources import as_source, single_threaded_blas
 from vrmf.stats import Stats

@@ -11,9 +11,9 @@ from common import Array
 
 from vrmf.coding import Coder
 from vrmf.curves import Snapshot, WarmProblem, warm_up, watched
-from vrmf.history import Iterate
-from vrmf.loop import iterate
 from vrmf.problem import Measurement
+from vrmf.running.history import Iterate
+from vrmf.running.loop import iterate
 from vrmf.solvers import Batch
 
 #: How exactly codes are computed where a dictionary is judged.

@@ -12,9 +12,9 @@ import numpy as np
 from common import Array
 from solver_runs import EXACT, watched
 
-from vrmf.history import Iterate
-from vrmf.loop import iterate
 from vrmf.problem import Problem
+from vrmf.running.history import Iterate
+from vrmf.running.loop import iterate
 from vrmf.solvers import SGD, SMM, AbstractSolver
 
 #: Rows on which candidates are ranked: enough to tell them apart, and the same for all.

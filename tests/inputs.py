@@ -23,7 +23,7 @@ import scipy.sparse
 import xarray
 import zarr
 
-from vrmf.terms.base import Array
+from vrmf.arrays import Array
 
 #: Rows of a stored chunk, a record batch or a row group.
 STORED = 16

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from shells import make, rows
+from vrmf.arrays import Array
 from vrmf.estimators import AbstractFactorizer
 from vrmf.solvers import VR
-from vrmf.terms.base import Array
 
 #: Every solver, and every way in which VR keeps its state.
 SOLVERS: dict[str, Any] = {

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from vrmf.arrays import Array
 from vrmf.estimators import ESTIMATORS, AbstractFactorizer
 from vrmf.solvers import SOLVERS
-from vrmf.terms.base import Array
 
 NAMES = tuple(ESTIMATORS)
 EIGHT = tuple(name for name in NAMES if name != "matrix-factorization")  #: those of the paper

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from vrmf import formulations
+from vrmf.arrays import Array
 from vrmf.formulations import Formulation
 from vrmf.terms import (
     L1,
@@ -39,7 +40,6 @@ from vrmf.terms import (
     chain_laplacian,
     grid_laplacian,
 )
-from vrmf.terms.base import Array
 
 WIDTH = 6
 INF = float("inf")

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from tables import TERMS, generator
+from vrmf.arrays import Array
 from vrmf.code_matrix import DenseCodes, SparseCodes, code_matrix
 from vrmf.coding import METHODS, Atoms, Coder
 from vrmf.coding._cholesky import delete_row, solve_lower, solve_upper
@@ -22,7 +23,7 @@ from vrmf.formulations import dictionary_learning
 from vrmf.problem import Problem
 from vrmf.sources import as_source
 from vrmf.terms import L1, Absent, AbstractRowTerm, Box, NonNegative, Ridge, Sum
-from vrmf.terms.base import Array, Canonical
+from vrmf.terms.base import Canonical
 
 Precision = type[np.floating[Any]]
 

@@ -25,10 +25,10 @@ from shells import (
     make,
     rows,
 )
+from vrmf.arrays import Array
 from vrmf.estimators import ESTIMATORS
 from vrmf.solvers import SGD, SMM, VR, Batch, Coder
 from vrmf.terms import L1, GroupL2, MaxColumnNorm, Simplex, UnitBall, chain_laplacian
-from vrmf.terms.base import Array
 
 X = corrupted(rows())
 D_ = X.shape[1]

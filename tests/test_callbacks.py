@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 import vrmf
 from shells import rows
 from vrmf.estimators import ESTIMATORS
-from vrmf.rules import Reason
+from vrmf.running.rules import Reason
 
 pytest.importorskip("sklearn.callback", reason="scikit-learn has callbacks from version 1.9 on")
 

@@ -33,17 +33,17 @@ from vrmf import (
     RobustPCA,
     SmoothDictionaryLearning,
 )
+from vrmf.arrays import Array
 from vrmf.coding import Atoms, Coder
 from vrmf.formulations import Formulation, max_norm_decomposition, robust_nmf, robust_pca
-from vrmf.history import History, Iterate
-from vrmf.loop import run
-from vrmf.path import Stage
 from vrmf.problem import Measurement, Problem, feasible
-from vrmf.rules import MaxEpochs, Stationary
+from vrmf.running.history import History, Iterate
+from vrmf.running.loop import run
+from vrmf.running.path import Stage
+from vrmf.running.rules import MaxEpochs, Stationary
 from vrmf.solvers import VR, Batch
 from vrmf.solvers.base import State
 from vrmf.sources import as_source
-from vrmf.terms.base import Array
 
 X = corrupted(rows(60, 6))
 

@@ -25,15 +25,16 @@ from lives import SOLVERS, data, is_killed, model, open_nursery
 from shells import NAMES, codes_may_stop_short, corrupted, make
 from tables import AsymmetricL1, generator
 from test_storage import nodes
-from vrmf import checkpoint, rules
-from vrmf.archive import Reader
-from vrmf.atomic import remove_leftovers, replacing
-from vrmf.checkpoint import verify
-from vrmf.declared import declared_types, types_in
 from vrmf.estimators import AbstractFactorizer
-from vrmf.history import History, Iterate
-from vrmf.path import Stage
+from vrmf.persistence import checkpoint
+from vrmf.persistence.archive import Reader
+from vrmf.persistence.atomic import remove_leftovers, replacing
+from vrmf.persistence.checkpoint import verify
+from vrmf.persistence.declared import declared_types, types_in
 from vrmf.problem import Measurement
+from vrmf.running import rules
+from vrmf.running.history import History, Iterate
+from vrmf.running.path import Stage
 from vrmf.solvers import SMM, VR, AbstractSolver
 from vrmf.solvers.vr import VRState
 from vrmf.terms import L1, Box, Free, NonNegative, UnitBall
@@ -346,7 +347,7 @@ def saved_state(path: Path, solver: AbstractSolver | None = None) -> Any:
     verify(path)
     with zipfile.ZipFile(path) as archive:
         kind = type((solver or VR()).init(Any, np.zeros((3, 6)), 0)) if solver else VRState  # type: ignore[arg-type]
-        reader = Reader(archive, (*vrmf.archive.VALUES, *declared_types(kind)))
+        reader = Reader(archive, (*vrmf.persistence.archive.VALUES, *declared_types(kind)))
         return reader.decode(reader.manifest()["state"])
 
 
@@ -634,7 +635,7 @@ def test_large_arrays_are_not_copied(tmp_path: Path) -> None:
     mapped = np.memmap(tmp_path / "codes", dtype=np.float64, mode="w+", shape=(size // 80, 10), order="F")
     mapped[:] = np.arange(10)
     state = VRState(D=np.eye(2), seed=0, point=mapped)
-    checkpoint = vrmf.checkpoint.Checkpoint(tmp_path / "c", 0, {"parameters": {}, "data": {}})
+    checkpoint = vrmf.persistence.checkpoint.Checkpoint(tmp_path / "c", 0, {"parameters": {}, "data": {}})
     history = History()
     current = Iterate(state.D, 0, 0, 0.0, 0.0, state, Stage(model("vr").fit(X).formulation_, state.D, 0))
     history.add(current)

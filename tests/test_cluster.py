@@ -23,12 +23,12 @@ import numpy as np
 import pytest
 
 import vrmf
-from vrmf.checkpoint import verify
+from vrmf.arrays import Array
 from vrmf.estimators import AbstractFactorizer
-from vrmf.initial import NAMES
+from vrmf.persistence.checkpoint import verify
 from vrmf.solvers import VR
 from vrmf.sources import as_source
-from vrmf.terms.base import Array
+from vrmf.starting.initial import NAMES
 
 da = pytest.importorskip("dask.array")
 distributed = pytest.importorskip("distributed")

@@ -11,11 +11,11 @@ import pytest
 
 import twins
 from tables import DICTIONARIES, generator, groups
+from vrmf.arrays import Array
 from vrmf.coding import Atoms, Coder, Codes
 from vrmf.coding.forms import EntrywiseForm, GroupForm, form_of
 from vrmf.formulations import Formulation
 from vrmf.terms import L1, Absent, AbstractRowTerm, Box, Free, NonNegative, Ridge, UnitBall
-from vrmf.terms.base import Array
 
 Precision = type[np.floating[Any]]
 

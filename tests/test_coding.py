@@ -13,6 +13,7 @@ import sklearn.linear_model
 
 import twins
 from tables import CROSSING, FORMULATIONS, Instance, generator, groups
+from vrmf.arrays import Array
 from vrmf.coding import Atoms, Coder, Codes
 from vrmf.formulations import Formulation
 from vrmf.stats import Stats, WorstRows
@@ -27,7 +28,6 @@ from vrmf.terms import (
     Sum,
     UnitBall,
 )
-from vrmf.terms.base import Array
 
 EXACT = Coder(tol=1e-10)
 

@@ -21,9 +21,9 @@ import scipy.io
 
 from tables import generator
 from vrmf import datasets
+from vrmf.arrays import Array
 from vrmf.datasets import Images, fetch_cbcl, fetch_mnist, fetch_yaleb, load_synth
 from vrmf.sources import single_threaded_blas
-from vrmf.terms.base import Array
 
 # ------------------------------------------------------------------ Synth
 

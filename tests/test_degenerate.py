@@ -13,10 +13,10 @@ from sklearn.datasets import load_digits
 import twins
 import vrmf
 from tables import generator
+from vrmf.arrays import Array
 from vrmf.coding import Atoms, Coder, Codes
 from vrmf.formulations import Formulation, robust_nmf
 from vrmf.terms import L1, Absent, AbstractRowTerm, Box, Free, GroupL2, NonNegative, Ridge, UnitBall
-from vrmf.terms.base import Array
 
 K, ROWS = 12, 12
 

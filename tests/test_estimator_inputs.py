@@ -17,9 +17,9 @@ import zarr
 from inputs import FILES, KINDS, ROWLESS, STORED, every_kind, frame, lazy, npy, zarr_folder
 from inputs import without_a_cluster as without_a_cluster  # a fixture for all tests here
 from shells import corrupted, every_estimator, every_solver, fitted, make, rows
+from vrmf.arrays import Array
 from vrmf.solvers import SOLVERS, VR
 from vrmf.sources import as_source, tables
-from vrmf.terms.base import Array
 
 #: Frames and Arrow tables have names, arrays have none: scikit-learn notes the difference.
 pytestmark = pytest.mark.filterwarnings("ignore:X (has|does not have valid) feature names:UserWarning")

@@ -39,14 +39,14 @@ from vrmf import (
     RobustPCA,
     SmoothDictionaryLearning,
 )
+from vrmf.arrays import Array
 from vrmf.coding import Atoms, Coder
 from vrmf.estimators import ESTIMATORS, AbstractFactorizer
 from vrmf.formulations import Formulation
-from vrmf.initial import NAMES as STARTS
 from vrmf.problem import Problem
 from vrmf.solvers import SGD, SMM, SOLVERS, VR, AbstractSolver, Batch
+from vrmf.starting.initial import NAMES as STARTS
 from vrmf.terms import L1, AbstractRowTerm, Box, Free, Ridge, UnitBall, chain_laplacian
-from vrmf.terms.base import Array
 
 X = corrupted(rows())
 N, K, D_ = len(X), 3, X.shape[1]

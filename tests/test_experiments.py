@@ -22,8 +22,8 @@ from vrmf.experiments import GROUPS, Experiment, Scale, runner
 from vrmf.experiments.base import Results, Step, Store, plain
 from vrmf.experiments.paper import components, contest, drawing, figures, start
 from vrmf.experiments.paper.panels import PANELS, Case, Panel, Size
-from vrmf.history import Iterate
-from vrmf.loop import iterate
+from vrmf.running.history import Iterate
+from vrmf.running.loop import iterate
 from vrmf.solvers import SMM, VR
 
 EVERY = [experiment for group in GROUPS.values() for experiment in group]

@@ -10,15 +10,15 @@ import pytest
 
 import twins
 from tables import generator
-from vrmf.clock import Clock, OutOfTime, watched_by
+from vrmf.arrays import Array
 from vrmf.coding import METHODS, Atoms, Coder, Codes
 from vrmf.coding import _huber as shared
 from vrmf.coding import _huber_ball as ball
 from vrmf.coding import _huber_box as box
 from vrmf.coding.base import Task
 from vrmf.formulations import Formulation
+from vrmf.running.clock import Clock, OutOfTime, watched_by
 from vrmf.terms import L1, AbstractRowTerm, Box, Free, NonNegative, Ridge, UnitBall
-from vrmf.terms.base import Array
 
 CODES: dict[str, AbstractRowTerm] = {
     "ridge": Ridge(0.1),

@@ -27,11 +27,11 @@ from shells import (
     make,
     rows,
 )
+from vrmf.arrays import Array
 from vrmf.coding import Atoms, Coder
 from vrmf.estimators import ESTIMATORS, AbstractFactorizer, inference
 from vrmf.estimators.explained import Moments
 from vrmf.sources import as_source
-from vrmf.terms.base import Array
 
 X = corrupted(rows())
 MANY = corrupted(rows(n=70))

@@ -14,6 +14,7 @@ import scipy.optimize
 
 import twins
 from tables import DICTIONARIES, FORMULATIONS, INF, AsymmetricL1, generator, groups
+from vrmf.arrays import Array, row_squares
 from vrmf.coding import Atoms, Coder
 from vrmf.coding._active_set import violations
 from vrmf.coding._alternating import (
@@ -31,9 +32,7 @@ from vrmf.coding._splitting import entrywise_step
 from vrmf.coding.forms import MAX_ROUNDS, RELAX, AbstractForm, AnyForm, EntrywiseForm, GroupForm, form_of
 from vrmf.coding.halves import EntrywiseHalf, RadialHalf, half_of
 from vrmf.coding.system import System
-from vrmf.rows import row_squares
 from vrmf.terms import L1, Absent, AbstractRowTerm, Box, Free, NonNegative, Ridge, Simplex, Sum, UnitBall
-from vrmf.terms.base import Array
 
 Precision = type[np.floating[Any]]
 

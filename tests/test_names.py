@@ -20,9 +20,9 @@ import zarr
 
 import vrmf
 from shells import rows
+from vrmf.arrays import Array
 from vrmf.sources import as_source
 from vrmf.sources.tables import as_table
-from vrmf.terms.base import Array
 
 X = rows(40)
 NAMES = [f"gene {i}" for i in range(X.shape[1])]

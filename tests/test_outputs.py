@@ -19,10 +19,10 @@ from click.testing import CliRunner, Result
 
 import vrmf
 from shells import rows
-from vrmf import atomic
 from vrmf.cli import main
-from vrmf.code_files import FORMATS
-from vrmf.outputs import check_output
+from vrmf.persistence import atomic
+from vrmf.persistence.code_files import FORMATS
+from vrmf.persistence.outputs import check_output
 
 FIT = ("--model", "nmf", "-k", 2, "--max-iter", 1, "--tol", 0)
 

@@ -18,7 +18,7 @@ import pytest
 
 import vrmf
 from shells import make, rows
-from vrmf.terms.base import Array
+from vrmf.arrays import Array
 
 SOURCE = Path(vrmf.__file__).parents[1]
 

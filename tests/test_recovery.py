@@ -19,15 +19,17 @@ import vrmf
 from inputs import without_a_cluster as without_a_cluster  # a fixture for all tests here
 from shells import WITH_OUTLIERS, automatic, corrupted, rows
 from tables import generator
-from vrmf import RobustPCA, recovery, spectrum
+from vrmf import RobustPCA
+from vrmf.arrays import Array
 from vrmf.coding import Coder
 from vrmf.formulations import robust_pca
-from vrmf.noise import low_rank_noise, noise_level, quantum, telling
 from vrmf.problem import Problem
+from vrmf.recovery import path as recovery
+from vrmf.recovery import spectrum
+from vrmf.recovery.noise import low_rank_noise, noise_level, quantum, telling
+from vrmf.recovery.spectrum import balanced_atoms, spectra
 from vrmf.scenes import moving_scene
 from vrmf.sources import as_source
-from vrmf.spectrum import balanced_atoms, spectra
-from vrmf.terms.base import Array
 
 RANK = 5
 

@@ -19,10 +19,10 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import shells
 from shells import NAMES, WITH_ALPHA, codes_may_stop_short, corrupted, every_estimator, every_solver, rows
 from vrmf import RobustPCA
+from vrmf.arrays import Array
 from vrmf.estimators import AbstractFactorizer
 from vrmf.solvers import SGD, SMM, SOLVERS, VR
 from vrmf.terms import L1, NonNegative, Ridge
-from vrmf.terms.base import Array
 
 X = corrupted(rows())
 

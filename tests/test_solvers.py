@@ -13,11 +13,12 @@ import numpy as np
 import pytest
 
 from tables import FORMULATIONS, generator
+from vrmf.arrays import Array
 from vrmf.coding import Coder
 from vrmf.formulations import Formulation
-from vrmf.loop import iterate, run
 from vrmf.problem import Problem, feasible, reseed
-from vrmf.rules import MaxEpochs, Stationary
+from vrmf.running.loop import iterate, run
+from vrmf.running.rules import MaxEpochs, Stationary
 from vrmf.solvers import SGD, SMM, SOLVERS, VR, AbstractSolver, Batch, State, vr
 from vrmf.solvers.base import paper_batch_size, paper_inner_steps
 from vrmf.solvers.smm import SMMState
@@ -41,7 +42,6 @@ from vrmf.terms import (
     UnitBall,
     chain_laplacian,
 )
-from vrmf.terms.base import Array
 
 EXACT = Coder(tol=1e-12)
 

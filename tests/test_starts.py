@@ -11,15 +11,15 @@ import pytest
 from shells import every_estimator, make, rows
 from tables import FORMULATIONS, generator
 from vrmf import NMF, DictionaryLearning
+from vrmf.arrays import Array
 from vrmf.coding import Atoms, Coder
-from vrmf.contest import MOST_WORK, STARTS, best_start, rows_for_contest
 from vrmf.estimators import AbstractFactorizer
 from vrmf.formulations import Formulation
-from vrmf.initial import NAMES
 from vrmf.problem import feasible
 from vrmf.sources import as_source
-from vrmf.starts import Sample, nonnegative_singular_rows, singular_rows, spread_rows
-from vrmf.terms.base import Array
+from vrmf.starting.contest import MOST_WORK, STARTS, best_start, rows_for_contest
+from vrmf.starting.initial import NAMES
+from vrmf.starting.starts import Sample, nonnegative_singular_rows, singular_rows, spread_rows
 
 pytestmark = pytest.mark.filterwarnings("ignore:With init='ones'")
 

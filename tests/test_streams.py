@@ -26,13 +26,13 @@ from shells import (
     make,
     rows,
 )
+from vrmf.arrays import Array
 from vrmf.estimators import ESTIMATORS, AbstractFactorizer
 from vrmf.estimators.streaming import _rescaled
 from vrmf.seen import FEWEST_ROWS, MOST_ROWS, DataSeen, kept_rows
 from vrmf.solvers import SGD, SMM
 from vrmf.solvers.smm import SMMState
 from vrmf.sources import as_source
-from vrmf.terms.base import Array
 from vrmf.weights import DataSummary
 
 X = corrupted(rows(n=42))

@@ -14,6 +14,7 @@ import pytest
 import scipy.sparse
 
 import vrmf
+from vrmf.arrays import Array
 from vrmf.estimators import ESTIMATORS
 from vrmf.scenes import moving_scene
 from vrmf.sources import as_source, single_threaded_blas
@@ -24,7 +25,6 @@ from vrmf.suggesting.outliers import RobustFit
 from vrmf.suggesting.rank import Decomposition, rank_of_counts
 from vrmf.suggesting.spikes import without_spikes
 from vrmf.suggesting.structure import likely_image_shape, smoothness, sparseness
-from vrmf.terms.base import Array
 
 Generator = np.random.Generator
 

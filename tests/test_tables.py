@@ -19,9 +19,9 @@ import zarr
 from inputs import FILES, KINDS, STORED, every_kind, hdf5, npy
 from inputs import without_a_cluster as without_a_cluster  # a fixture for all tests here
 from tables import generator
+from vrmf.arrays import Array
 from vrmf.sources import LocalSource, RowCheck, as_source, tables
 from vrmf.sources.tables import AbstractRowTable, AbstractTable, as_table
-from vrmf.terms.base import Array
 
 X = generator("tables").normal(size=(5 * STORED + 3, 4))
 DTYPES = ["float64", "float32", "float16", "int64", "bool"]

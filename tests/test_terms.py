@@ -20,6 +20,7 @@ import tables
 import twins
 import vrmf.terms
 from tables import BASIC, INF, TERMS, WIDTH, generator
+from vrmf.arrays import Array
 from vrmf.terms import (
     L1,
     Absent,
@@ -41,7 +42,6 @@ from vrmf.terms import (
     chain_laplacian,
     grid_laplacian,
 )
-from vrmf.terms.base import Array
 
 STEPS = (1e-3, 0.1, 1.0, 30.0, 1e3)
 

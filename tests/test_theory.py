@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from vrmf import theory
+from vrmf.arrays import Array
 from vrmf.coding import Atoms, Coder
 from vrmf.formulations import (
     Formulation,
@@ -23,7 +24,6 @@ from vrmf.problem import Problem, feasible
 from vrmf.solvers import VR
 from vrmf.sources import as_source
 from vrmf.terms import Ridge, Simplex, UnitBall
-from vrmf.terms.base import Array
 
 CODER = Coder(tol=1e-12)
 FORMULATIONS = {

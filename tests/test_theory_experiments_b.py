@@ -21,7 +21,7 @@ from vrmf.experiments.theory.fits import (
     running_means,
 )
 from vrmf.formulations import nonnegative
-from vrmf.loop import iterate
+from vrmf.running.loop import iterate
 from vrmf.solvers import SMM, VR, Batch
 
 QUICK = Scale(quick=True)

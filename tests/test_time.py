@@ -12,12 +12,14 @@ from sklearn.exceptions import ConvergenceWarning
 
 from shells import codes_may_stop_short, corrupted, every_estimator, every_solver, make, rows
 from vrmf import clock as clocks
-from vrmf import compiled, contest, loop
-from vrmf.clock import Clock, OutOfTime
+from vrmf import compiled
+from vrmf.arrays import Array
 from vrmf.formulations import Formulation
 from vrmf.problem import Problem
+from vrmf.running import loop
+from vrmf.running.clock import Clock, OutOfTime
 from vrmf.sources import as_source
-from vrmf.terms.base import Array
+from vrmf.starting import contest
 
 X = corrupted(rows(400, 6))
 

@@ -10,18 +10,18 @@ import pytest
 
 from tables import FORMULATIONS, generator
 from vrmf._atoms import sweep_atoms
+from vrmf.arrays import Array
 from vrmf.coding import Coder
 from vrmf.formulations import dictionary_learning
-from vrmf.loop import iterate, run
 from vrmf.problem import Problem
-from vrmf.rules import MaxEpochs, Stationary
+from vrmf.running.loop import iterate, run
+from vrmf.running.rules import MaxEpochs, Stationary
 from vrmf.solvers import SMM, VR, vr
 from vrmf.solvers.anchors import Anchor
 from vrmf.solvers.vr import VRState
 from vrmf.sources import Layout, LocalSource
 from vrmf.surrogate import atom_set, by_atoms, descend_surrogate
 from vrmf.terms import AbstractRowTerm, Free, NonNegative, Ridge, Simplex, UnitBall
-from vrmf.terms.base import Array
 
 EXACT = Coder(tol=1e-12)
 

@@ -1,7 +1,7 @@
 """Files of earlier versions: models are read, checkpoints are refused in a sentence.
 
 If the test of fields fails, a state or a fitted attribute has changed: raise the version of the file
-(``vrmf.storage.VERSION``, ``vrmf.checkpoint.VERSION``), keep a small file of the old version in
+(``VERSION`` in ``vrmf.persistence.storage`` and ``.checkpoint``), keep a small file of the old version in
 ``tests/files``, and write the new digest down.
 """
 
@@ -17,11 +17,11 @@ import pytest
 
 import vrmf
 from shells import NAMES, fitted, rows
-from vrmf import checkpoint, storage
-from vrmf.archive import VALUES
-from vrmf.declared import declared_types
-from vrmf.history import COLUMNS
-from vrmf.path import Stage
+from vrmf.persistence import checkpoint, storage
+from vrmf.persistence.archive import VALUES
+from vrmf.persistence.declared import declared_types
+from vrmf.running.history import COLUMNS
+from vrmf.running.path import Stage
 from vrmf.solvers.batch import BatchState
 from vrmf.solvers.sgd import SGDState
 from vrmf.solvers.smm import SMMState

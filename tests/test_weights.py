@@ -21,9 +21,9 @@ from vrmf import (
     MatrixFactorization,
     SmoothDictionaryLearning,
 )
+from vrmf.arrays import Array
 from vrmf.coding import Atoms, Coder
 from vrmf.terms import Absent, NonNegative
-from vrmf.terms.base import Array
 
 BUDGET: dict[str, Any] = {"n_jobs": 1}
 

@@ -15,6 +15,7 @@ import scipy.optimize
 import scipy.sparse
 
 from tables import AsymmetricL1
+from vrmf.arrays import Array
 from vrmf.terms import (
     L1,
     Absent,
@@ -31,7 +32,6 @@ from vrmf.terms import (
     Sum,
     UnitBall,
 )
-from vrmf.terms.base import Array
 
 # ------------------------------------------------------------------ a general convex solver
 

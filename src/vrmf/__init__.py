@@ -21,7 +21,7 @@ from vrmf.estimators import (
     RobustPCA,
     SmoothDictionaryLearning,
 )
-from vrmf.storage import load, save
+from vrmf.persistence.storage import load, save
 from vrmf.suggesting import Suggestion, suggest
 
 __all__ = [

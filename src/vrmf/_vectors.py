@@ -6,8 +6,8 @@ does not.
 
 from __future__ import annotations
 
+from vrmf.arrays import Array
 from vrmf.compiled import inlined
-from vrmf.terms.base import Array
 
 
 @inlined

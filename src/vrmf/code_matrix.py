@@ -14,9 +14,9 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
+from vrmf.arrays import Array
 from vrmf.compiled import compiled
 from vrmf.lazily import computed_once
-from vrmf.terms.base import Array
 
 #: The share of nonzeros up to which products over them are faster than products of whole matrices.
 MOST_NONZERO = 0.12

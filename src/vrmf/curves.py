@@ -20,15 +20,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from vrmf.arrays import Array
 from vrmf.coding import Coder
-from vrmf.history import Iterate
-from vrmf.loop import iterate
 from vrmf.problem import Measurement, Problem
+from vrmf.running.history import Iterate
+from vrmf.running.loop import iterate
 from vrmf.solvers import AbstractSolver
 from vrmf.sources import as_source
 from vrmf.sources.layout import Rows
 from vrmf.stats import Stats
-from vrmf.terms.base import Array
 
 #: How exactly codes are computed where a dictionary is judged: f is then right to the square of it.
 EXACT = Coder(tol=1e-6)

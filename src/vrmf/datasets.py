@@ -28,10 +28,10 @@ import numpy as np
 import scipy.io
 from numpy.typing import DTypeLike
 
+from vrmf.arrays import Array
 from vrmf.checks import real_number, whole_number
 from vrmf.extras import library
 from vrmf.sources import single_threaded_blas
-from vrmf.terms.base import Array
 
 __all__ = ["Images", "Synth", "fetch_cbcl", "fetch_mnist", "fetch_yaleb", "load_synth"]
 

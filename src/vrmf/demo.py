@@ -13,9 +13,9 @@ from sklearn.datasets import load_digits
 from sklearn.metrics import f1_score
 
 from vrmf import plots
+from vrmf.arrays import Array
 from vrmf.estimators import NMF, AbstractFactorizer, DictionaryLearning, RobustPCA
 from vrmf.scenes import Scene, moving_scene
-from vrmf.terms.base import Array
 
 DIGIT_SHAPE = (8, 8)
 SOLVERS = ("vr", "smm", "sgd")

@@ -20,10 +20,10 @@ from typing import Any
 
 import numpy as np
 
+from vrmf.arrays import Array, row_squares
 from vrmf.code_matrix import AbstractCodeMatrix, code_matrix
 from vrmf.coding import Atoms, Coder, Codes
 from vrmf.coding.base import residual_and_outliers, residual_with_outliers
-from vrmf.rows import row_squares
 from vrmf.stats import Stats, WorstRows
 from vrmf.terms import (
     L1,
@@ -43,7 +43,6 @@ from vrmf.terms import (
     Trait,
     UnitBall,
 )
-from vrmf.terms.base import Array
 
 
 @dataclass(frozen=True)

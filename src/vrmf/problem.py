@@ -19,16 +19,17 @@ from typing import Any, Self
 
 import numpy as np
 
-from vrmf.clock import Clock
+from vrmf.arrays import Array, row_norms
 from vrmf.code_matrix import DenseCodes, code_matrix
 from vrmf.coding import EXACT, Atoms, Coder, Codes
 from vrmf.formulations import Formulation
+from vrmf.running.clock import Clock
 from vrmf.sources import AbstractSource
 from vrmf.sources.layout import Rows
 from vrmf.stats import Stats, WorstRows
 from vrmf.surrogate import THOROUGH, promised_decrease
 from vrmf.terms import Ridge, Simplex
-from vrmf.terms.base import AbstractSet, AbstractTerm, Array, row_norms
+from vrmf.terms.base import AbstractSet, AbstractTerm
 from vrmf.terms.sums import parts_of
 
 #: A fit with an objective below this share of what it explains, an error of 10⁻³, is nearly exact.

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.datasets import load_sample_image
 
-from vrmf.terms.base import Array
+from vrmf.arrays import Array
 
 #: Pixels of the photograph, along either side, whose mean is one pixel of the video.
 BLOCK = 7

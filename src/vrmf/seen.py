@@ -20,8 +20,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from vrmf.arrays import Array, row_norms
 from vrmf.sources import AbstractSource
-from vrmf.terms.base import Array, row_norms
 from vrmf.weights import DataSummary, Sums
 
 #: The entries of the rows that are kept, and the fewest and most rows that these may be.

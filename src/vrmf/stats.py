@@ -17,8 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg
 
+from vrmf.arrays import Array
 from vrmf.lazily import computed_once
-from vrmf.terms.base import Array
 
 
 @dataclass(frozen=True, eq=False)

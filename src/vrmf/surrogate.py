@@ -11,6 +11,7 @@ import numpy as np
 import scipy.linalg
 
 from vrmf._atoms import BALL, FREE, NONNEGATIVE, NONNEGATIVE_BALL, SIMPLEX, sweep_atoms
+from vrmf.arrays import Array
 from vrmf.terms import (
     AbstractRowTerm,
     AbstractTerm,
@@ -23,7 +24,6 @@ from vrmf.terms import (
     Trait,
     UnitBall,
 )
-from vrmf.terms.base import Array
 from vrmf.terms.sums import parts_of, ridge_of
 
 #: Bounds of the accelerated method: on its iterations, and on its last step relative to its first.

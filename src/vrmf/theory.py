@@ -36,11 +36,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from vrmf.arrays import Array
 from vrmf.checks import real_number, whole_number
 from vrmf.coding import Atoms, Coder
 from vrmf.problem import Problem, feasible
 from vrmf.solvers.vr import VR
-from vrmf.terms.base import Array
 
 #: Codes whose errors are far below the changes that are measured.
 EXACT = Coder(tol=1e-9)

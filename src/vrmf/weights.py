@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from vrmf.arrays import Array
 from vrmf.checks import check_range, real_number
 from vrmf.sources import AbstractSource
-from vrmf.terms.base import Array
 
 #: Rows that are looked at where a sample is enough.
 SAMPLE_ROWS = 1000

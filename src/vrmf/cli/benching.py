@@ -13,7 +13,7 @@ from vrmf.cli.reading import DataOptions, data_options, file_of, rows_in, tell_d
 from vrmf.cli.screen import Screen, output_options
 from vrmf.comparing import Comparison, compare
 from vrmf.extras import library
-from vrmf.outputs import check_output
+from vrmf.persistence.outputs import check_output
 from vrmf.plots import comparison
 from vrmf.solvers import SOLVERS
 

@@ -12,7 +12,7 @@ from vrmf.cli.common import model_argument, told_plainly
 from vrmf.cli.screen import Screen, output_options, short
 from vrmf.estimators import ESTIMATORS, AbstractFactorizer
 from vrmf.estimators.summary import resolved_parameters, usage
-from vrmf.storage import load
+from vrmf.persistence.storage import load
 
 #: Atoms whose usage is shown.
 MOST_ATOMS = 20

@@ -9,10 +9,10 @@ import numpy as np
 
 from vrmf.cli.common import force_option, model_argument, output_option, told_plainly
 from vrmf.cli.screen import Screen, output_options
-from vrmf.code_files import CodeTable, check_code_file, is_folder, write_codes
 from vrmf.estimators import AbstractFactorizer
-from vrmf.outputs import check_output
-from vrmf.storage import load
+from vrmf.persistence.code_files import CodeTable, check_code_file, is_folder, write_codes
+from vrmf.persistence.outputs import check_output
+from vrmf.persistence.storage import load
 
 
 @click.command(

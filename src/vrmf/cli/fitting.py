@@ -24,10 +24,10 @@ from vrmf.cli.progress import progress
 from vrmf.cli.reading import DataOptions, data_options, file_of, rows_in, tell_data
 from vrmf.cli.screen import Screen, output_options
 from vrmf.estimators import ESTIMATORS, AbstractFactorizer
-from vrmf.outputs import check_apart, check_output
+from vrmf.persistence.outputs import check_apart, check_output
+from vrmf.persistence.storage import write_model
 from vrmf.solvers import SOLVERS
 from vrmf.sources import AbstractSource
-from vrmf.storage import write_model
 from vrmf.suggesting import Suggestion, suggest
 
 #: Seconds to wait for a scheduler of Dask and for the first of its workers.

@@ -14,7 +14,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 from vrmf.estimators import AbstractFactorizer
 from vrmf.estimators.progress import told_of
 from vrmf.estimators.reporting import watched
-from vrmf.history import History, Iterate
+from vrmf.running.history import History, Iterate
 
 #: Columns of a terminal from which there is a bar beside the words, and how long it is.
 WIDE, BAR = 100, 12

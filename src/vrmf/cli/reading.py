@@ -10,12 +10,12 @@ from typing import Any
 import click
 import numpy as np
 
+from vrmf.arrays import Array
 from vrmf.cli.screen import Screen, short
 from vrmf.sources import AbstractSource, as_source
 from vrmf.sources.files import INSIDE, open_table
 from vrmf.sources.lazy import dask_array
 from vrmf.sources.options import FileOptions
-from vrmf.terms.base import Array
 
 #: Words for signs that are hard to type.
 SIGNS = {"tab": "\t", "space": " ", "comma": ",", "semicolon": ";"}

@@ -9,17 +9,17 @@ from typing import Any
 import click
 import numpy as np
 
+from vrmf.arrays import Array
 from vrmf.cli.common import force_option, model_argument, output_option, stopped, told_plainly
 from vrmf.cli.exporting import feature_names
 from vrmf.cli.reading import DataOptions, data_options, file_of, rows_in
 from vrmf.cli.screen import Screen, output_options
-from vrmf.code_files import CodeTable, check_code_file, is_folder, write_codes
 from vrmf.estimators import AbstractFactorizer
 from vrmf.estimators.recovering import Recovering
-from vrmf.outputs import check_output
+from vrmf.persistence.code_files import CodeTable, check_code_file, is_folder, write_codes
+from vrmf.persistence.outputs import check_output
+from vrmf.persistence.storage import load
 from vrmf.sources import AbstractSource
-from vrmf.storage import load
-from vrmf.terms.base import Array
 
 #: What can be written besides the codes: how it is called, and in words.
 PARTS = {

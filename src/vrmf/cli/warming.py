@@ -9,11 +9,11 @@ import click
 import numpy as np
 
 from vrmf import compiled
+from vrmf.arrays import Array
 from vrmf.cli.common import told_plainly
 from vrmf.cli.screen import Screen, output_options
 from vrmf.estimators import ESTIMATORS, AbstractFactorizer
 from vrmf.solvers import SOLVERS
-from vrmf.terms.base import Array
 
 #: Names of models that compose terms of their own.
 COMPOSED = ("matrix-factorization",)

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from vrmf.arrays import Array
 from vrmf.checks import one_of, real_number, whole_number
 from vrmf.coding.active_set import ActiveSet
 from vrmf.coding.alternating import Alternating
@@ -27,7 +28,7 @@ from vrmf.coding.gradient import ProximalGradient
 from vrmf.coding.huber import HuberBox, HuberRadial
 from vrmf.coding.newton import GroupNewtonCoder, LastResort, newton_coder
 from vrmf.coding.splitting import Splitting
-from vrmf.terms.base import AbstractRowTerm, Array
+from vrmf.terms.base import AbstractRowTerm
 
 __all__ = ["EXACT", "Atoms", "Coder", "Codes"]
 

@@ -22,6 +22,7 @@ from __future__ import annotations
 import numpy as np
 
 from vrmf._vectors import copy
+from vrmf.arrays import Array
 from vrmf.coding._descent import (
     BLOCKED,
     PINNED,
@@ -34,7 +35,6 @@ from vrmf.coding._descent import (
     side_of,
 )
 from vrmf.compiled import compiled, kernel_part
-from vrmf.terms.base import Array
 
 #: Most steps of coordinate descent with which cold codes begin. It finds the strongest entries fast, and is
 #: slow from there on.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from vrmf.arrays import Array
 from vrmf.compiled import compiled, kernel_part
-from vrmf.terms.base import Array
 
 
 @compiled

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from vrmf.arrays import Array
 from vrmf.compiled import kernel_part
-from vrmf.terms.base import Array
 
 
 @kernel_part

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from vrmf.arrays import Array
 from vrmf.coding._alternating import best_fit
 from vrmf.compiled import kernel_part
-from vrmf.terms.base import Array
 
 #: Trial steps of a line search.
 MOST_TRIALS = 8

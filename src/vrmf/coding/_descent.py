@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from vrmf.arrays import Array
 from vrmf.coding._cholesky import delete_row, solve_lower, solve_upper
 from vrmf.compiled import kernel_part
-from vrmf.terms.base import Array
 
 #: slope, low and high of the penalty.
 Penalty = tuple[float, float, float]

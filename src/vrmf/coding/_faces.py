@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from vrmf.arrays import Array
 from vrmf.coding._alternating import best_fit
 from vrmf.coding._cholesky import solve
 from vrmf.coding._measuring import Outliers, Problem, pull_of, slope_of_fit
 from vrmf.compiled import kernel_part
-from vrmf.terms.base import Array
 
 #: Damping of Newton steps, relative to the squared norms of the atoms: at least, at most.
 LEAST_DAMPING, MOST_DAMPING = 1e-14, 1.0

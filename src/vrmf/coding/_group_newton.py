@@ -22,11 +22,11 @@ from __future__ import annotations
 import numpy as np
 
 from vrmf._vectors import copy
+from vrmf.arrays import Array
 from vrmf.coding._group_steps import LEAST_DAMPING, GroupProblem, step
 from vrmf.coding._groups import Groups, length_of, take_subgradients
 from vrmf.coding._measuring import fit, slope_of_fit
 from vrmf.compiled import compiled, kernel_part
-from vrmf.terms.base import Array
 
 #: μ of a group in units of the code that fits the row by its longest atom alone: at first, and at last.
 #: Groups that overlap in a chain may shrink by a constant factor from one to the next, down to nothing; the

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from vrmf.arrays import Array
 from vrmf.coding._alternating import best_fit
 from vrmf.coding._faces import damped_solve, hessian
 from vrmf.coding._groups import Groups, length_of
 from vrmf.coding._measuring import Outliers, fit
 from vrmf.compiled import kernel_part
-from vrmf.terms.base import Array
 
 #: Damping of steps, relative to the diagonal: at least, and at most.
 LEAST_DAMPING, MOST_DAMPING = 1e-15, 1.0

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from vrmf.arrays import Array
 from vrmf.compiled import compiled, kernel_part
-from vrmf.terms.base import Array
 
 #: Rounds over overlapping groups in search of their best subgradients, and the progress worth one more.
 MOST_ROUNDS, PROGRESS = 500, 0.999

@@ -12,10 +12,10 @@ from __future__ import annotations
 import numpy as np
 
 from vrmf._vectors import copy
+from vrmf.arrays import Array
 from vrmf.coding._alternating import best_fit
 from vrmf.coding._measuring import Outliers
 from vrmf.compiled import compiled, kernel_part
-from vrmf.terms.base import Array
 
 #: Trial steps of a line search.
 MOST_TRIALS = 40

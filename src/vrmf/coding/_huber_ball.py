@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from vrmf._vectors import copy
+from vrmf.arrays import Array
 from vrmf.coding._cholesky import solve
 from vrmf.coding._huber import (
     MOST_DAMPING,
@@ -23,7 +24,6 @@ from vrmf.coding._huber import (
 )
 from vrmf.coding._measuring import Outliers
 from vrmf.compiled import compiled, inlined
-from vrmf.terms.base import Array
 
 #: What all rows have in common, in double precision: D, DDᵀ, ridge, whether in the ball, outliers.
 BallProblem = tuple[Array, Array, float, bool, Outliers]

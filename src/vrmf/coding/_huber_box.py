@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from vrmf._vectors import copy
+from vrmf.arrays import Array
 from vrmf.coding._cholesky import solve
 from vrmf.coding._huber import (
     MOST_DAMPING,
@@ -24,7 +25,6 @@ from vrmf.coding._huber import (
 )
 from vrmf.coding._measuring import Outliers
 from vrmf.compiled import compiled, inlined
-from vrmf.terms.base import Array
 
 #: What all rows have in common, in double precision: D, DDᵀ, ridge, linear, (low, high), outliers.
 BoxProblem = tuple[Array, Array, float, float, tuple[float, float], Outliers]

@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 
 from vrmf._vectors import copy
+from vrmf.arrays import Array
 from vrmf.coding._alternating import best_fit
 from vrmf.compiled import compiled, kernel_part
-from vrmf.terms.base import Array
 
 #: (level, rest, low, high) of outliers, as in ``best_fit``.
 Outliers = tuple[float, float, float, float]

@@ -21,11 +21,11 @@ from __future__ import annotations
 import numpy as np
 
 from vrmf._vectors import copy
+from vrmf.arrays import Array
 from vrmf.coding._alternating import best_fit
 from vrmf.coding._faces import LEAST_DAMPING, newton_step
 from vrmf.coding._measuring import Problem, fit, measure
 from vrmf.compiled import compiled, kernel_part
-from vrmf.terms.base import Array
 
 #: Damping of the first Newton step, relative to the squared norms of the atoms.
 FIRST_DAMPING = 1e-6

@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from vrmf.arrays import Array
 from vrmf.coding._cholesky import dependent, solve
 from vrmf.compiled import compiled, inlined, kernel_part
-from vrmf.terms.base import Array
 
 
 @compiled

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from vrmf.arrays import Array
 from vrmf.compiled import compiled
-from vrmf.terms.base import Array
 
 #: Steps of the power method.
 STEPS = 16

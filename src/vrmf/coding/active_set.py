@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from vrmf.clock import check_time
+from vrmf.arrays import Array, row_squares
 from vrmf.coding._active_set import active_set_rows
 from vrmf.coding.base import AbstractMethod, Codes, Task
 from vrmf.coding.forms import SPARE_ENTRIES, EntrywiseForm, entrywise_form
 from vrmf.coding.splitting import split_codes
 from vrmf.coding.system import System
-from vrmf.rows import row_squares
-from vrmf.terms.base import Array
+from vrmf.running.clock import check_time
 
 # Where the method pays was measured over a grid of problems: docs/coding.md.
 

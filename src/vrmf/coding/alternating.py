@@ -15,14 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from vrmf.clock import check_time
+from vrmf.arrays import Array, row_squares
 from vrmf.coding._alternating import subtract_outliers
 from vrmf.coding.base import AbstractMethod, Account, Codes, Task
 from vrmf.coding.forms import EntrywiseForm, form_of
 from vrmf.coding.halves import EntrywiseHalf, half_of
 from vrmf.coding.newton import newton_coder
-from vrmf.rows import row_squares
-from vrmf.terms.base import AbstractRowTerm, Array
+from vrmf.running.clock import check_time
+from vrmf.terms.base import AbstractRowTerm
 
 #: From cold the threshold is halved once in so many steps.
 HALVE_EVERY = 2

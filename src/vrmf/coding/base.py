@@ -11,11 +11,11 @@ from typing import Any, TypeVar
 import numpy as np
 import scipy.linalg
 
+from vrmf.arrays import Array, row_squares, within
 from vrmf.coding._alternating import separate_outliers, subtract_outliers
 from vrmf.coding._power import leading_value
 from vrmf.lazily import computed_once
-from vrmf.rows import row_squares
-from vrmf.terms.base import AbstractRowTerm, Array, within
+from vrmf.terms.base import AbstractRowTerm
 from vrmf.terms.sets import Absent
 
 T = TypeVar("T")

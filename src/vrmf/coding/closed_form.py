@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from vrmf.arrays import row_squares
 from vrmf.coding.base import AbstractMethod, Codes, Task
-from vrmf.rows import row_squares
 
 
 class ClosedForm(AbstractMethod):

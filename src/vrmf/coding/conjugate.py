@@ -12,13 +12,12 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
-from vrmf.clock import check_time
+from vrmf.arrays import Array, row_squares
 from vrmf.coding._conjugate import line_search, turn
 from vrmf.coding.alternating import OutlierSide
 from vrmf.coding.base import Account, Codes, Task
 from vrmf.coding.halves import RadialHalf
-from vrmf.rows import row_squares
-from vrmf.terms.base import Array
+from vrmf.running.clock import check_time
 
 
 class AbstractPatience(ABC):

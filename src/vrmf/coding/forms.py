@@ -16,14 +16,14 @@ from typing import TypeVar
 
 import numpy as np
 
-from vrmf.clock import check_time
+from vrmf.arrays import Array, row_squares
 from vrmf.coding._groups import group_conditions, group_step, merge_copies, overlap_conditions
 from vrmf.coding._pivoting import conditions, pivot
 from vrmf.coding._splitting import entrywise_step, entrywise_steps
 from vrmf.coding.system import System
 from vrmf.lazily import computed_once
-from vrmf.rows import row_squares
-from vrmf.terms.base import AbstractRowTerm, AbstractTerm, Array, Canonical
+from vrmf.running.clock import check_time
+from vrmf.terms.base import AbstractRowTerm, AbstractTerm, Canonical
 from vrmf.terms.groups import GroupL2
 
 Sums = tuple[float, float, float, float]

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vrmf.clock import check_time
+from vrmf.arrays import Array
 from vrmf.coding.base import AbstractMethod, Account, Codes, Task
-from vrmf.terms.base import Array
+from vrmf.running.clock import check_time
 
 #: Rows are checked for convergence, and finished ones put aside, once in so many iterations.
 CHECK_EVERY = 5

@@ -9,13 +9,13 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
+from vrmf.arrays import Array, row_squares
 from vrmf.coding._alternating import momentum_step, radial_step
 from vrmf.coding.base import Atoms
 from vrmf.coding.forms import EntrywiseForm, entrywise_form
 from vrmf.coding.splitting import split_codes
 from vrmf.coding.system import System
-from vrmf.rows import row_squares
-from vrmf.terms.base import AbstractRowTerm, Array
+from vrmf.terms.base import AbstractRowTerm
 
 
 class AbstractHalf(ABC):

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from vrmf.clock import check_time
+from vrmf.arrays import Array, row_squares
 from vrmf.coding._huber import LEAST_DAMPING, forecast
 from vrmf.coding._huber_ball import newton_rows_in_ball
 from vrmf.coding._huber_box import newton_rows_in_box
@@ -22,8 +22,7 @@ from vrmf.coding.base import AbstractMethod, Codes, Task
 from vrmf.coding.conjugate import AbstractPatience, conjugate_codes
 from vrmf.coding.halves import AbstractHalf, EntrywiseHalf, RadialHalf, half_of
 from vrmf.coding.newton import outlier_numbers
-from vrmf.rows import row_squares
-from vrmf.terms.base import Array
+from vrmf.running.clock import check_time
 
 #: Shared steps from cold, and those of them at the end that are taken at the threshold of the term.
 FIRST_STEPS, LAST_STEPS = 8, 2

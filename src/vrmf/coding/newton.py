@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from vrmf.clock import check_time
+from vrmf.arrays import Array, row_squares
 from vrmf.coding._group_newton import measure_rows_of_groups, newton_rows_of_groups
 from vrmf.coding._group_steps import GroupProblem
 from vrmf.coding._groups import Groups
@@ -25,8 +25,8 @@ from vrmf.coding._newton import newton_rows
 from vrmf.coding.base import AbstractMethod, Atoms, Codes, Task
 from vrmf.coding.forms import EntrywiseForm, GroupForm, entrywise_form, form_of, once_per_term
 from vrmf.lazily import computed_once
-from vrmf.rows import row_squares
-from vrmf.terms.base import AbstractRowTerm, Array
+from vrmf.running.clock import check_time
+from vrmf.terms.base import AbstractRowTerm
 from vrmf.terms.sets import Absent
 
 #: Roundings of x, or of the products of entries and atoms, by which x − hD may be off.

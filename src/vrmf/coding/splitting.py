@@ -16,12 +16,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from vrmf.clock import check_time
+from vrmf.arrays import Array, row_squares
 from vrmf.coding.base import AbstractMethod, Account, Codes, Task
 from vrmf.coding.forms import AbstractForm, form_of
 from vrmf.coding.system import System
-from vrmf.rows import row_squares
-from vrmf.terms.base import Array
+from vrmf.running.clock import check_time
 
 #: Steps of splitting before the first Newton steps, and the atoms for which there is one more, up to a
 #: bound. After Newton steps that fail there are twice as many.

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import scipy.linalg
 
+from vrmf.arrays import Array
 from vrmf.coding.base import Atoms
 from vrmf.compiled import compiled
-from vrmf.terms.base import Array
 
 
 class System:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from vrmf.arrays import Array
 from vrmf.comparing.contestants import Contestant, Snapshot, our_solver
 from vrmf.comparing.peers import Setting, peers_of
 from vrmf.curves import WarmProblem
@@ -19,7 +20,6 @@ from vrmf.problem import Problem, atoms_from_rows, feasible
 from vrmf.solvers import SOLVERS
 from vrmf.sources import AbstractSource, RowCheck, as_source, thread_count
 from vrmf.terms import Simplex
-from vrmf.terms.base import Array
 from vrmf.terms.sums import parts_of
 
 #: Bytes of rows with which contestants work, at most: other libraries need all of them in memory.

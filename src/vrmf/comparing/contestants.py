@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from vrmf.arrays import Array
 from vrmf.curves import warm_up, watched
-from vrmf.loop import iterate
 from vrmf.problem import Problem
+from vrmf.running.loop import iterate
 from vrmf.solvers import SOLVERS
-from vrmf.terms.base import Array
 
 #: Dictionaries are kept at times that rise by this factor, from this share of the budget on.
 RATIO, FIRST = 2**0.5, 1 / 64

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from vrmf.arrays import Array
 from vrmf.comparing.contestants import Contestant, Snapshot, learner_of_batches, learner_of_steps
 from vrmf.curves import WarmProblem
 from vrmf.problem import Problem
-from vrmf.terms.base import Array
 
 #: Rows of a mini-batch of others: what suits them on data of a few thousand rows.
 BATCH = 256

@@ -17,8 +17,8 @@ from typing import Any
 
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, clone
 
+from vrmf.arrays import Array
 from vrmf.checks import check_flags, real_number, whole_number
-from vrmf.clock import Clock, watched_by
 from vrmf.estimators.callbacks import CallbackSupportMixin, Telling, with_callbacks
 from vrmf.estimators.data import centred, is_stream, rows_for
 from vrmf.estimators.html import FittedHTML
@@ -30,16 +30,17 @@ from vrmf.estimators.resuming import InterruptedFit, Judge, run_fit
 from vrmf.estimators.seeds import drawn_seed
 from vrmf.estimators.streaming import SEEN, Streaming, Weights, state_after_fit
 from vrmf.formulations import Formulation
-from vrmf.history import Iterate
-from vrmf.initial import given_dictionary, initial_dictionary
-from vrmf.loop import Outcome, until_stopped
-from vrmf.path import AbstractPath, SingleStage, Stage
 from vrmf.problem import Problem, atoms_from_rows
+from vrmf.running.clock import Clock, watched_by
+from vrmf.running.history import Iterate
+from vrmf.running.loop import Outcome, until_stopped
+from vrmf.running.path import AbstractPath, SingleStage, Stage
 from vrmf.seen import DataSeen
 from vrmf.solvers import SOLVERS, AbstractSolver, AbstractStreamSolver
 from vrmf.sources import AbstractSource, thread_count
 from vrmf.sources.lazy import lazy_part
-from vrmf.terms.base import AbstractTerm, Array
+from vrmf.starting.initial import given_dictionary, initial_dictionary
+from vrmf.terms.base import AbstractTerm
 from vrmf.weights import DataSummary
 
 _ATTRIBUTES = "\nAttributes\n----------\n"

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from vrmf.estimators.outcome import oriented
-from vrmf.history import History, Iterate
-from vrmf.rules import Reason
+from vrmf.running.history import History, Iterate
+from vrmf.running.rules import Reason
 from vrmf.solvers import AbstractSolver
 from vrmf.sources import AbstractSource
 

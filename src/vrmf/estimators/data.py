@@ -12,11 +12,11 @@ import numpy as np
 import scipy.sparse
 from sklearn.utils.validation import validate_data
 
+from vrmf.arrays import Array
 from vrmf.sources import AbstractSource, RowCheck, as_source
 from vrmf.sources.base import check_sizes
 from vrmf.sources.lazy import lazy_part
 from vrmf.sources.tables import AbstractTable, as_table, is_mapped, without_mask
-from vrmf.terms.base import Array
 
 #: Names of features that an error shows at most.
 MOST_NAMES = 5

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from vrmf.arrays import Array
 from vrmf.estimators.quality import CodeQuality
-from vrmf.terms.base import Array
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,6 +13,7 @@ from sklearn.base import TransformerMixin
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
+from vrmf.arrays import Array, row_squares
 from vrmf.checks import one_of
 from vrmf.coding import EXACT, Atoms, Coder
 from vrmf.estimators.data import batches_with_rows, check_width, is_stream, rows_for, shape_of
@@ -20,13 +21,11 @@ from vrmf.estimators.explained import Explained, Moments
 from vrmf.estimators.quality import CodeQuality, told
 from vrmf.formulations import Formulation
 from vrmf.problem import Problem, feasible
-from vrmf.rows import row_squares
 from vrmf.solvers import AbstractSolver
 from vrmf.sources import AbstractSource, RowCheck
 from vrmf.sources.base import Reading, added_up, check_sizes
 from vrmf.sources.lazy import lazy_blocks, lazy_part
 from vrmf.sources.tables import float_type
-from vrmf.terms.base import Array
 
 
 @dataclass(frozen=True, eq=False)

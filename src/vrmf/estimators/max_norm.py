@@ -9,15 +9,15 @@ from typing import Any, ClassVar
 import numpy as np
 
 from vrmf import formulations
+from vrmf.arrays import Array, row_norms
 from vrmf.checks import real_number
 from vrmf.coding import Atoms
 from vrmf.estimators.base import Weights
 from vrmf.estimators.recovering import RankFinding, balanced_rows, is_auto
 from vrmf.formulations import Formulation
 from vrmf.problem import Problem
-from vrmf.recovery import LOOK, NEGLIGIBLE, PROGRESS
+from vrmf.recovery.path import LOOK, NEGLIGIBLE, PROGRESS
 from vrmf.sources import AbstractSource
-from vrmf.terms.base import Array, row_norms
 from vrmf.weights import DataSummary, chosen_weight
 
 #: How much larger atoms are than those with which all codes of a start are in the ball.

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from vrmf.clock import Clock, OutOfTime
-from vrmf.loop import Outcome
+from vrmf.arrays import Array
 from vrmf.problem import Measurement, Problem
+from vrmf.running.clock import Clock, OutOfTime
+from vrmf.running.loop import Outcome
 from vrmf.solvers import AbstractSolver
 from vrmf.solvers.base import rises
 from vrmf.sources import single_threaded_blas
 from vrmf.stats import Stats
-from vrmf.terms.base import Array
 
 #: What the last pass may take beyond ``max_time``: a share of it, and some seconds.
 LAST_PASS_SHARE = 0.15

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from vrmf.history import History, Iterate
+from vrmf.running.history import History, Iterate
 
 Show = Callable[[Iterate, History], None]
 

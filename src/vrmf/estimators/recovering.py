@@ -14,6 +14,7 @@ import numpy as np
 from scipy.stats import norm
 from sklearn.utils.validation import check_is_fitted
 
+from vrmf.arrays import Array, row_norms
 from vrmf.callers import level_of_caller
 from vrmf.checks import real_number
 from vrmf.estimators.base import AbstractFactorizer, Weights
@@ -21,11 +22,9 @@ from vrmf.estimators.data import is_stream
 from vrmf.estimators.outcome import Report
 from vrmf.estimators.streaming import SEEN
 from vrmf.formulations import Formulation
-from vrmf.loop import Outcome, until_stopped
-from vrmf.noise import quantum
-from vrmf.path import AbstractPath, SingleStage, Stage
 from vrmf.problem import Problem
-from vrmf.recovery import (
+from vrmf.recovery.noise import quantum
+from vrmf.recovery.path import (
     FEW_ENTRIES,
     LOOK,
     MISSING,
@@ -44,14 +43,15 @@ from vrmf.recovery import (
     noise_of_low_rank_fit,
     weight_of_noise,
 )
+from vrmf.recovery.spectrum import spectra, spectrum_of_fit
+from vrmf.running.loop import Outcome, until_stopped
+from vrmf.running.path import AbstractPath, SingleStage, Stage
 from vrmf.seen import FEWEST_ROWS
 from vrmf.solvers import AbstractSolver
 from vrmf.solvers.base import State
 from vrmf.solvers.smm import SMMState
 from vrmf.sources import AbstractSource, as_source
-from vrmf.spectrum import spectra, spectrum_of_fit
 from vrmf.terms import Ridge
-from vrmf.terms.base import Array, row_norms
 from vrmf.weights import DataSummary, chosen_weight
 
 #: The first weight of outliers, as a share of the data's spread, or of a quantile of distances from the

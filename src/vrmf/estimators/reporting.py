@@ -13,10 +13,10 @@ from vrmf.callers import level_of_caller
 from vrmf.coding import EXACT
 from vrmf.estimators.outcome import Report
 from vrmf.estimators.quality import CodeQuality
-from vrmf.history import Iterate
-from vrmf.loop import Watch
 from vrmf.problem import Measurement, Problem
-from vrmf.rules import Reason
+from vrmf.running.history import Iterate
+from vrmf.running.loop import Watch
+from vrmf.running.rules import Reason
 from vrmf.solvers import AbstractSolver, AbstractStreamSolver
 from vrmf.sources import AbstractSource
 

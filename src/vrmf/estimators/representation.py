@@ -9,16 +9,16 @@ from typing import Any, ClassVar
 import numpy as np
 
 from vrmf import formulations
+from vrmf.arrays import Array, row_norms
 from vrmf.callers import level_of_caller
 from vrmf.checks import check_range
 from vrmf.coding import Atoms
 from vrmf.estimators.base import Weights
 from vrmf.estimators.recovering import RankFinding, balanced_rows, is_auto
 from vrmf.formulations import Formulation
-from vrmf.recovery import LOOK, NEGLIGIBLE, PROGRESS
+from vrmf.recovery.path import LOOK, NEGLIGIBLE, PROGRESS
 from vrmf.seen import kept_rows
 from vrmf.sources import AbstractSource
-from vrmf.terms.base import Array, row_norms
 from vrmf.weights import DataSummary, chosen_weight
 
 #: The strength of a penalty on the rank where that is bounded by a basis that the user gives.

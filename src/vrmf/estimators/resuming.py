@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vrmf.atomic import check_place, remove_leftovers
-from vrmf.checkpoint import Checkpoint, Saved
-from vrmf.clock import Clock, watched_by
-from vrmf.declared import types_in
 from vrmf.estimators.outcome import Certifier, Report
 from vrmf.estimators.progress import progress
 from vrmf.estimators.reporting import recorder
-from vrmf.fingerprint import data_fingerprint, described
-from vrmf.history import History, Iterate
-from vrmf.loop import Interrupted, Outcome, Watch, follow
-from vrmf.path import Stage
+from vrmf.persistence.atomic import check_place, remove_leftovers
+from vrmf.persistence.checkpoint import Checkpoint, Saved
+from vrmf.persistence.declared import types_in
+from vrmf.persistence.fingerprint import data_fingerprint, described
 from vrmf.problem import Problem
-from vrmf.rules import MaxEpochs, Reason, Rule, Settling, Stationary
+from vrmf.running.clock import Clock, watched_by
+from vrmf.running.history import History, Iterate
+from vrmf.running.loop import Interrupted, Outcome, Watch, follow
+from vrmf.running.path import Stage
+from vrmf.running.rules import MaxEpochs, Reason, Rule, Settling, Stationary
 from vrmf.solvers import AbstractSolver
 from vrmf.sources import AbstractSource
 

@@ -11,19 +11,19 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from vrmf.arrays import Array
 from vrmf.estimators.data import batches_with_rows, check_width, is_stream
 from vrmf.estimators.seeds import generator_state, restore_generator
 from vrmf.formulations import Formulation
-from vrmf.history import History
-from vrmf.path import Stage
 from vrmf.problem import Problem
+from vrmf.running.history import History
+from vrmf.running.path import Stage
 from vrmf.seen import DataSeen, kept_rows
 from vrmf.solvers import SGD, SMM, AbstractSolver, AbstractStreamSolver
 from vrmf.solvers.base import State
 from vrmf.solvers.smm import SMMState
 from vrmf.sources import AbstractSource, as_source, single_threaded_blas
 from vrmf.stats import Stats
-from vrmf.terms.base import Array
 from vrmf.weights import DataSummary
 
 #: Values of all weights of a formulation, by name.

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vrmf.arrays import Array, row_norms
 from vrmf.solvers.smm import SMMState
-from vrmf.terms.base import Array, row_norms
 
 if TYPE_CHECKING:
     from vrmf.estimators.base import AbstractFactorizer

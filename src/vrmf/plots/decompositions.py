@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vrmf.arrays import Array
 from vrmf.plots.panels import (
     BLUE,
     GREY,
@@ -22,7 +23,6 @@ from vrmf.plots.panels import (
     panels,
 )
 from vrmf.sources.tables import AbstractRowTable, ArrayTable, as_table
-from vrmf.terms.base import Array
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

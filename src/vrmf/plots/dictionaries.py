@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vrmf.arrays import Array
 from vrmf.plots.panels import (
     BLUE,
     GREY,
@@ -24,7 +25,6 @@ from vrmf.plots.panels import (
     plain,
 )
 from vrmf.plots.uses import energies_of_fit
-from vrmf.terms.base import Array
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

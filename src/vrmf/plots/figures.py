@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vrmf.arrays import Array
 from vrmf.plots.panels import matplotlib
-from vrmf.terms.base import Array
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from vrmf.arrays import Array
 from vrmf.extras import library
-from vrmf.terms.base import Array
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vrmf.arrays import Array
 from vrmf.plots.panels import (
     BLUE,
     GREY,
@@ -20,7 +21,6 @@ from vrmf.plots.panels import (
     new_axes,
     panels,
 )
-from vrmf.terms.base import Array
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

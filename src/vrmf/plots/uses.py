@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vrmf.arrays import Array, row_norms
 from vrmf.estimators import summary
 from vrmf.plots.panels import (
     BLUE,
@@ -19,7 +20,6 @@ from vrmf.plots.panels import (
     panels,
     per_cent,
 )
-from vrmf.terms.base import Array, row_norms
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

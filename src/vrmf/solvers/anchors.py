@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from vrmf.arrays import Array
 from vrmf.coding import Coder
 from vrmf.problem import Measurement, Problem, squared_norm
 from vrmf.sources import Sample
 from vrmf.sources.base import WorkerCodes
 from vrmf.stats import Stats, WorstRows
 from vrmf.surrogate import IN_PASSING
-from vrmf.terms.base import Array
 
 
 @dataclass(frozen=True, eq=False)

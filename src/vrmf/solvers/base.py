@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from vrmf.arrays import Array
 from vrmf.checks import real_number, whole_number
 from vrmf.coding import Coder
 from vrmf.problem import Measurement, Problem
-from vrmf.terms.base import Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +30,7 @@ class AbstractSolver(ABC):
     """A frozen dataclass of options with ``init`` and ``step``.
 
     ``step`` is pure: it changes nothing, and from the same state it gives the same bits. Stopping,
-    timing and recording live in :mod:`vrmf.loop`.
+    timing and recording live in :mod:`vrmf.running.loop`.
     """
 
     @abstractmethod

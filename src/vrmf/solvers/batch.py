@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from vrmf.arrays import Array
 from vrmf.checks import check_flags
 from vrmf.coding import Coder
 from vrmf.problem import Problem, feasible, reseed
 from vrmf.solvers.base import AbstractSolver, State, check_auto_positive, check_coder, rises
 from vrmf.surrogate import IN_PASSING
-from vrmf.terms.base import Array
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from vrmf.arrays import Array
 from vrmf.checks import check_flags
 from vrmf.coding import Coder
 from vrmf.problem import Problem, reseed
@@ -15,7 +16,6 @@ from vrmf.solvers.base import (
     check_coder,
 )
 from vrmf.solvers.usage import Usage
-from vrmf.terms.base import Array
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from vrmf.arrays import Array
 from vrmf.checks import check_flags, real_number, whole_number
 from vrmf.coding import Coder
 from vrmf.problem import Problem, reseed
@@ -13,7 +14,6 @@ from vrmf.solvers.base import AbstractStreamSolver, State, check_auto_count, che
 from vrmf.solvers.usage import Usage
 from vrmf.stats import Stats
 from vrmf.surrogate import minimise_surrogate
-from vrmf.terms.base import Array
 
 
 @dataclass(frozen=True, eq=False)

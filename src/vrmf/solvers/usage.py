@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from vrmf.arrays import Array
 from vrmf.stats import Stats, WorstRows
-from vrmf.terms.base import Array
 
 
 @dataclass(frozen=True, eq=False)

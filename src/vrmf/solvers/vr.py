@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from vrmf.arrays import Array
 from vrmf.checks import check_flags, one_of, real_number
 from vrmf.coding import Atoms, Coder
 from vrmf.problem import Measurement, Problem, reseed, squared_norm
@@ -28,7 +29,6 @@ from vrmf.solvers.base import (
 )
 from vrmf.solvers.smm import SMM, SMMState
 from vrmf.surrogate import descend_surrogate
-from vrmf.terms.base import Array
 
 # What these numbers buy was measured: docs/solvers.md.
 

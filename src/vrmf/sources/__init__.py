@@ -14,13 +14,13 @@ import os
 from pathlib import Path
 from typing import Any
 
+from vrmf.arrays import Array
 from vrmf.sources.base import AbstractSource, RowCheck
 from vrmf.sources.layout import Layout, Sample
 from vrmf.sources.lazy import current_client, lazy_part
 from vrmf.sources.local import LocalSource
 from vrmf.sources.tables import AbstractTable
 from vrmf.sources.threads import single_threaded_blas, thread_count
-from vrmf.terms.base import Array
 
 __all__ = [
     "AbstractSource",

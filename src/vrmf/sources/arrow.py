@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from vrmf.arrays import Array
 from vrmf.sources.options import FileOptions
 from vrmf.sources.tables import AbstractTable, common_float_type, joined, rows_per_chunk
-from vrmf.terms.base import Array
 
 #: What pandas calls a column for an index without a name.
 NAMELESS_INDEX = re.compile(r"__index_level_\d+__")

@@ -15,10 +15,10 @@ from typing import Any, Self, TypeVar
 import numpy as np
 import scipy.sparse
 
+from vrmf.arrays import Array
 from vrmf.checks import check_range, is_too_long
-from vrmf.clock import Clock
+from vrmf.running.clock import Clock
 from vrmf.sources.layout import Layout, Rows, Sample
-from vrmf.terms.base import Array
 
 T = TypeVar("T")
 

@@ -26,6 +26,7 @@ import distributed
 import numpy as np
 from distributed.comm import CommClosedError
 
+from vrmf.arrays import Array
 from vrmf.sources.base import (
     AbstractSource,
     CodeFunction,
@@ -38,7 +39,6 @@ from vrmf.sources.base import (
 from vrmf.sources.layout import Layout, Part, Rows, Sample
 from vrmf.sources.tables import float_type, two_dimensional
 from vrmf.sources.worker import Job, Place, forget, run_part, run_parts
-from vrmf.terms.base import Array
 
 T = TypeVar("T")
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from vrmf.arrays import Array
 from vrmf.sources.tables import (
     AbstractRowTable,
     AbstractTable,
@@ -15,7 +16,6 @@ from vrmf.sources.tables import (
     common_float_type,
     joined,
 )
-from vrmf.terms.base import Array
 
 
 class FrameTable(AbstractRowTable):

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
+from vrmf.arrays import Array
 from vrmf.extras import library
 from vrmf.sources.spool import Spool
 from vrmf.sources.tables import AbstractTable, NamedTable
-from vrmf.terms.base import Array
 
 #: Suffixes of pictures.
 SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".gif", ".pgm", ".webp")

@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 
+from vrmf.arrays import Array
 from vrmf.checks import one_of, whole_number
-from vrmf.terms.base import Array
 
 #: Rows of a block in double precision, twice as many in single, unless fewer make up BLOCK_BYTES.
 BLOCK_ROWS = 512

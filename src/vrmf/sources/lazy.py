@@ -18,12 +18,12 @@ from typing import Any
 
 import numpy as np
 
+from vrmf.arrays import Array
 from vrmf.checks import whole_number
 from vrmf.sources.base import Reading
 from vrmf.sources.layout import block_slices
 from vrmf.sources.tables import as_table
 from vrmf.sources.threads import single_threaded_blas
-from vrmf.terms.base import Array
 
 
 def dask_array(path: str | os.PathLike[str], chunk_rows: int | None = None) -> Any:

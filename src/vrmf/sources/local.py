@@ -16,14 +16,14 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from vrmf.arrays import Array
 from vrmf.checks import whole_number
-from vrmf.clock import check_time, watched_by
 from vrmf.lazily import computed_once
+from vrmf.running.clock import check_time, watched_by
 from vrmf.sources.base import AbstractSource, CodeFunction, Reading, RowCheck, added_up
 from vrmf.sources.layout import Layout, Part, Rows, Sample, block_slices
 from vrmf.sources.tables import AbstractRowTable, AbstractTable, as_table
 from vrmf.sources.threads import single_threaded_blas, thread_count
-from vrmf.terms.base import Array
 
 T = TypeVar("T")
 

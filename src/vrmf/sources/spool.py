@@ -15,7 +15,7 @@ from typing import IO, Any, Self
 
 import numpy as np
 
-from vrmf.terms.base import Array
+from vrmf.arrays import Array
 
 #: Bytes of rows that are kept in memory at most.
 MEMORY_BYTES = 2**29

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from vrmf.terms.base import Array
+from vrmf.arrays import Array
 
 #: Bytes of a chunk that is read at once, unless the file has chunks of its own that are larger.
 CHUNK_BYTES = 2**25

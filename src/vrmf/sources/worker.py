@@ -15,10 +15,10 @@ from typing import Any
 import distributed
 import numpy as np
 
+from vrmf.arrays import Array
 from vrmf.sources.base import Reading, WorkerCodes, added_up
 from vrmf.sources.layout import block_slices
 from vrmf.sources.threads import single_threaded_blas
-from vrmf.terms.base import Array
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,8 +7,8 @@ from itertools import pairwise
 
 import numpy as np
 
+from vrmf.arrays import Array
 from vrmf.estimators import DictionaryLearning
-from vrmf.terms.base import Array
 
 #: Features up to which it is tried, rows that are used at most, and rows needed for each feature.
 MOST_FEATURES, MOST_ROWS, ROWS_PER_FEATURE = 40, 2000, 20

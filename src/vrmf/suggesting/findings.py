@@ -15,13 +15,13 @@ from typing import Any
 
 import numpy as np
 
+from vrmf.arrays import Array
 from vrmf.suggesting.atoms import atom_count
 from vrmf.suggesting.outliers import FAR, RobustFit
 from vrmf.suggesting.rank import Decomposition, rank_of_counts
 from vrmf.suggesting.sample import SampleRows
 from vrmf.suggesting.spikes import completed, without_spikes
 from vrmf.suggesting.structure import likely_image_shape, smoothness, sparseness
-from vrmf.terms.base import Array
 
 #: Features are uneven if their spreads, without a tenth of them at either end, differ by more.
 UNEVEN = 10.0

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vrmf.noise import TRIM, noise_level, quantum, telling
+from vrmf.arrays import Array
+from vrmf.recovery.noise import TRIM, noise_level, quantum, telling
 from vrmf.suggesting.rank import ROUNDING, Decomposition
-from vrmf.terms.base import Array
 
 #: Rows and features of the part that is fitted, at most.
 FIT_ROWS, FIT_FEATURES = 300, 150

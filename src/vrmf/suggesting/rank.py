@@ -23,7 +23,7 @@ from functools import cached_property
 import numpy as np
 import scipy.linalg
 
-from vrmf.terms.base import Array
+from vrmf.arrays import Array
 
 #: Matrices of random signs for each test.
 FLIPS = 6

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from vrmf.arrays import Array
 from vrmf.sources import AbstractSource, as_source
-from vrmf.terms.base import Array
 
 #: Rows that are read, at most, unless the user says otherwise.
 MOST_ROWS = 2000

@@ -15,10 +15,10 @@ from __future__ import annotations
 import numpy as np
 import scipy.linalg
 
-from vrmf.noise import noise_level
+from vrmf.arrays import Array
+from vrmf.recovery.noise import noise_level
 from vrmf.suggesting.outliers import CLEAR, FAR, LEAST_SHARE, MOST_SHARE, NEAR, RobustFit, fitted_part
 from vrmf.suggesting.rank import Decomposition
-from vrmf.terms.base import Array
 
 #: Spikes are beyond so many times the spread of their feature, and beyond a valley: so many times fewer
 #: entries than spikes are between the valley's two ends, whose ratio is VALLEY.

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from vrmf.terms.base import Array
+from vrmf.arrays import Array
 
 #: Fewer features than this, and their order tells nothing.
 LEAST_FEATURES = 20

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from vrmf.terms.base import Array
+from vrmf.arrays import Array
 
 
 @njit(cache=True, nogil=True)

@@ -25,13 +25,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
+
+from vrmf.arrays import Array
 
 if TYPE_CHECKING:
     from vrmf.terms.groups import GroupL2
     from vrmf.terms.sums import Sum
-
-Array = NDArray[Any]
 
 
 class Trait(enum.Enum):
@@ -168,20 +167,3 @@ def feasibility_tolerance(dtype: Any) -> float:
     1e-10
     """
     return 1e-5 if np.dtype(dtype) == np.float32 else 1e-10
-
-
-def within(number: float, dtype: Any) -> float:
-    """Return the number, or the largest that the precision holds.
-
-    >>> within(1e300, np.float32)
-    3.4028234663852886e+38
-    """
-    return min(float(number), float(np.finfo(dtype).max))
-
-
-def row_norms(Z: Array) -> Array:
-    """Return the Euclidean norm of each row, without overflow for large entries."""
-    largest = np.max(np.abs(Z), axis=1, initial=0.0)
-    scale = np.where(largest > 0, largest, 1)
-    scaled = Z / scale[:, None]
-    return scale * np.sqrt(np.einsum("ij,ij->i", scaled, scaled))

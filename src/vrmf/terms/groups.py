@@ -10,9 +10,10 @@ from numbers import Integral
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from vrmf.arrays import Array, row_norms, within
 from vrmf.checks import real_number
 from vrmf.lazily import computed_once
-from vrmf.terms.base import AbstractRowTerm, Array, Canonical, Trait, row_norms, within
+from vrmf.terms.base import AbstractRowTerm, Canonical, Trait
 
 #: Bound on the iterations for overlapping groups.
 MAX_ITERATIONS = 50_000

@@ -7,8 +7,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from vrmf.arrays import Array, row_norms, within
 from vrmf.checks import real_number
-from vrmf.terms.base import AbstractRowTerm, AbstractTerm, Array, Canonical, Trait, row_norms, within
+from vrmf.terms.base import AbstractRowTerm, AbstractTerm, Canonical, Trait
 
 
 @dataclass(frozen=True)

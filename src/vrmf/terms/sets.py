@@ -8,7 +8,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from vrmf.terms.base import AbstractSet, Array, Canonical, Trait, row_norms
+from vrmf.arrays import Array, row_norms
+from vrmf.terms.base import AbstractSet, Canonical, Trait
 
 
 @dataclass(frozen=True)

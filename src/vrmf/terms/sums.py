@@ -36,9 +36,10 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from vrmf.arrays import Array, within
 from vrmf.checks import check_flags
 from vrmf.lazily import computed_once
-from vrmf.terms.base import AbstractRowTerm, AbstractTerm, Array, Canonical, Trait, within
+from vrmf.terms.base import AbstractRowTerm, AbstractTerm, Canonical, Trait
 from vrmf.terms.penalties import Free, Ridge
 
 #: Bound on the iterations of Douglas–Rachford splitting.

@@ -17,16 +17,16 @@ from typing import Any
 
 import numpy as np
 
+from vrmf.arrays import Array
 from vrmf.coding import Coder
 from vrmf.curves import EXACT, Observers, Snapshot, WarmProblem, curve, measured_at, watched
 from vrmf.experiments.paper.panels import Case
-from vrmf.history import Iterate
-from vrmf.loop import iterate
 from vrmf.problem import Problem
+from vrmf.running.history import Iterate
+from vrmf.running.loop import iterate
 from vrmf.solvers import SGD, SMM, VR, AbstractSolver, Batch
 from vrmf.solvers.base import paper_batch_size
 from vrmf.sources import as_source
-from vrmf.terms.base import Array
 
 LITERAL, SMM_PAPER, SMM_FORGETS, SGD_PAPER, DEFAULT = "Algorithm 1", "SMM", "SMM, ρ = 5", "SGD", "VR"
 

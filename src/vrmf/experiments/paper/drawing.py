@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from vrmf.arrays import Array
 from vrmf.experiments.base import Results
 from vrmf.experiments.paper.contest import (
     DEFAULT,
@@ -19,7 +20,6 @@ from vrmf.experiments.paper.contest import (
     best_sweep,
 )
 from vrmf.experiments.paper.panels import PANELS
-from vrmf.terms.base import Array
 
 Curve = Mapping[str, Any]
 

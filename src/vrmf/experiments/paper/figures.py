@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
+from vrmf.arrays import Array
 from vrmf.curves import Observers, curve, warm_up
 from vrmf.experiments.base import Experiment, Results, Scale, Step
 from vrmf.experiments.paper import contest
@@ -34,7 +35,6 @@ from vrmf.experiments.paper.drawing import (
     table_figure3,
 )
 from vrmf.experiments.paper.panels import PANELS, Case, Panel, Size
-from vrmf.terms.base import Array
 
 #: ORPCA on data with more outliers, for Figure 2 alone.
 MORE_OUTLIERS = Panel("ORPCA", "Synth 0.3")

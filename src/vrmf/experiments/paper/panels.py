@@ -13,10 +13,10 @@ import numpy as np
 from sklearn.datasets import load_digits
 
 from vrmf import datasets, formulations
+from vrmf.arrays import Array
 from vrmf.formulations import Formulation
 from vrmf.problem import Problem, atoms_from_rows
 from vrmf.sources import as_source
-from vrmf.terms.base import Array
 
 ATOMS = 49
 LARGEST_CODE = 100.0

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from vrmf.arrays import Array
 from vrmf.coding import Coder
 from vrmf.curves import EXACT, Observers, curve
 from vrmf.experiments.base import Experiment, Results, Scale, Step
@@ -24,7 +25,6 @@ from vrmf.experiments.paper.drawing import STYLES, column
 from vrmf.experiments.paper.panels import ATOMS, PANELS, Case, Panel, Size
 from vrmf.solvers import SMM, VR, AbstractSolver
 from vrmf.solvers.base import paper_batch_size
-from vrmf.terms.base import Array
 
 #: Beside the paper's methods with its codes: Algorithm 1 with the codes of this library, and the same
 #: started at rows of the data.

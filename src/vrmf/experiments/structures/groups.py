@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from matplotlib.figure import Figure
 
+from vrmf.arrays import Array
 from vrmf.estimators import AbstractFactorizer, DictionaryLearning, GroupDictionaryLearning
 from vrmf.experiments.base import Experiment, Results, Scale, Step, plain
 from vrmf.experiments.structures.common import (
@@ -23,7 +24,6 @@ from vrmf.experiments.structures.common import (
     medians,
     records_with,
 )
-from vrmf.terms.base import Array
 
 GROUPS, SIZE, FEATURES, ON, NOISE = 10, 4, 24, 2, 0.2
 ATOMS = GROUPS * SIZE

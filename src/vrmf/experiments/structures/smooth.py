@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from matplotlib.figure import Figure
 
+from vrmf.arrays import Array
 from vrmf.estimators import NMF, AbstractFactorizer, SmoothDictionaryLearning
 from vrmf.experiments.base import Experiment, Results, Scale, Step, plain
 from vrmf.experiments.structures.common import (
@@ -19,7 +20,6 @@ from vrmf.experiments.structures.common import (
     medians,
     records_with,
 )
-from vrmf.terms.base import Array
 
 CHANNELS, SPECTRA = 200, 4
 ROWS = {"fit": 60, "choose": 120, "judge": 120}

@@ -9,17 +9,17 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from vrmf.arrays import Array
 from vrmf.curves import EXACT, WarmProblem, watched
 from vrmf.experiments.base import Experiment, Results, Scale, Step
 from vrmf.experiments.theory.fits import doublings, fitted_slope
 from vrmf.formulations import Formulation
-from vrmf.loop import iterate
 from vrmf.problem import Problem, atoms_from_rows
+from vrmf.running.loop import iterate
 from vrmf.solvers import VR, AbstractSolver, Batch
 from vrmf.solvers.base import paper_batch_size, paper_inner_steps
 from vrmf.sources import as_source
 from vrmf.terms import Ridge, UnitBall
-from vrmf.terms.base import Array
 
 FORMULATION = Formulation(UnitBall(), Ridge(0.1))
 FEATURES, ATOMS = 30, 8

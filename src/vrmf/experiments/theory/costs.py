@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
 from vrmf import formulations
+from vrmf.arrays import Array
 from vrmf.coding import Atoms, Coder
 from vrmf.experiments.base import Experiment, Results, Scale, Step
 from vrmf.experiments.theory.fits import fitted_slope
@@ -21,7 +22,6 @@ from vrmf.formulations import Formulation
 from vrmf.problem import atoms_from_rows
 from vrmf.sources import single_threaded_blas
 from vrmf.terms import chain_laplacian
-from vrmf.terms.base import Array
 
 #: What one size is while the other varies.
 FIXED_ATOMS, FIXED_FEATURES = 20, 400

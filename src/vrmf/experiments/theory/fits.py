@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 from sklearn.datasets import load_digits
 
+from vrmf.arrays import Array
 from vrmf.curves import EXACT, WarmProblem
 from vrmf.experiments.base import Results
 from vrmf.formulations import Formulation
 from vrmf.problem import Problem, atoms_from_rows
 from vrmf.sources import as_source
-from vrmf.terms.base import Array
 
 
 def digits_problem(formulation: Formulation, rows: int, atoms: int) -> tuple[Problem, Array]:

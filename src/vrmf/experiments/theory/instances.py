@@ -16,12 +16,12 @@ import numpy as np
 from sklearn.datasets import load_digits
 
 from vrmf import formulations
+from vrmf.arrays import Array
 from vrmf.coding import Coder
 from vrmf.formulations import Formulation
 from vrmf.problem import Problem, atoms_from_rows
 from vrmf.sources import as_source
 from vrmf.terms import grid_laplacian
-from vrmf.terms.base import Array
 
 #: What the formulations are called, with the paper's numbers.
 NAMES = {

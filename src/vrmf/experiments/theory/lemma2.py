@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse
 from matplotlib.figure import Figure
 
+from vrmf.arrays import Array
 from vrmf.coding import Atoms
 from vrmf.experiments.base import Experiment, Results, Scale, Step
 from vrmf.experiments.theory.fits import fitted_slope
@@ -21,12 +22,11 @@ from vrmf.experiments.theory.instances import (
     small_problem,
     start,
 )
-from vrmf.loop import iterate
 from vrmf.problem import Problem, squared_norm
+from vrmf.running.loop import iterate
 from vrmf.solvers import VR
 from vrmf.solvers.base import paper_batch_size
 from vrmf.solvers.vr import VRState
-from vrmf.terms.base import Array
 from vrmf.theory import estimate_lipschitz, sampling_factor
 
 PROBLEMS = ("P1", "P5")

@@ -19,19 +19,19 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from vrmf.arrays import Array
 from vrmf.curves import EXACT, curve
 from vrmf.experiments.base import Experiment, Results, Scale, Step
 from vrmf.experiments.theory.fits import digits_problem, fitted_slope, moments
 from vrmf.formulations import Formulation, nonnegative, robust_pca
-from vrmf.loop import iterate
 from vrmf.problem import Problem
+from vrmf.running.loop import iterate
 from vrmf.solvers import SGD, SMM, VR, AbstractSolver
 from vrmf.solvers.sgd import SGDState
 from vrmf.solvers.smm import SMMState
 from vrmf.solvers.vr import VRState
 from vrmf.stats import Stats
 from vrmf.terms import Trait
-from vrmf.terms.base import Array
 from vrmf.terms.sums import ridge_of
 
 ROWS, ATOMS, BATCH = 500, 6, 13

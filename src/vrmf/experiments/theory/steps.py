@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from vrmf.arrays import Array
 from vrmf.coding import Coder
 from vrmf.curves import EXACT, WarmProblem, snapshots
 from vrmf.experiments.base import Experiment, Results, Scale, Step
@@ -23,11 +24,10 @@ from vrmf.experiments.theory.instances import (
     start,
 )
 from vrmf.formulations import group_dictionary_learning
-from vrmf.history import Iterate
-from vrmf.loop import iterate
 from vrmf.problem import Problem
+from vrmf.running.history import Iterate
+from vrmf.running.loop import iterate
 from vrmf.solvers import VR
-from vrmf.terms.base import Array
 from vrmf.theory import check_conditions, estimate_lipschitz
 
 # The step of Theorem 1 ---------------------------------------------------------------------------

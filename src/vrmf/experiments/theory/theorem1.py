@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from vrmf.arrays import Array
 from vrmf.curves import EXACT, WarmProblem, watched
 from vrmf.experiments.base import Experiment, Results, Scale, Step
 from vrmf.experiments.theory.fits import (
@@ -21,10 +22,9 @@ from vrmf.experiments.theory.fits import (
     under,
 )
 from vrmf.formulations import Formulation, dictionary_learning, nonnegative
-from vrmf.loop import iterate
 from vrmf.problem import Problem
+from vrmf.running.loop import iterate
 from vrmf.solvers import VR, Batch
-from vrmf.terms.base import Array
 from vrmf.theory import check_conditions, estimate_lipschitz
 
 #: Both satisfy (A4) by the ridge on codes and (A5) by their compact sets of dictionaries.

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from vrmf.arrays import Array
 from vrmf.coding import Coder
 from vrmf.curves import EXACT
 from vrmf.experiments.base import Experiment, Results, Scale, Step
@@ -23,11 +24,10 @@ from vrmf.experiments.theory.fits import (
     under,
 )
 from vrmf.formulations import Formulation, dictionary_learning
-from vrmf.loop import iterate
 from vrmf.problem import Problem
+from vrmf.running.loop import iterate
 from vrmf.solvers import VR
 from vrmf.terms import Ridge, UnitBall
-from vrmf.terms.base import Array
 from vrmf.theory import check_conditions, estimate_lipschitz
 
 #: Its codes have a closed form, so that the errors which are added are all errors there are.

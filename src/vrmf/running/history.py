@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from vrmf.path import Stage
+from vrmf.arrays import Array
 from vrmf.problem import Measurement
+from vrmf.running.path import Stage
 from vrmf.solvers.base import State
-from vrmf.terms.base import Array
 
 
 @dataclass(frozen=True, eq=False)

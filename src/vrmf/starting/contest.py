@@ -17,11 +17,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vrmf.clock import OutOfTime
+from vrmf.arrays import Array
 from vrmf.coding import Atoms, Coder
 from vrmf.formulations import Formulation
+from vrmf.running.clock import OutOfTime
 from vrmf.surrogate import minimise_surrogate
-from vrmf.terms.base import Array
 
 #: How many starts compete, the steps that all of them take, and those of the better half.
 STARTS = 6

@@ -15,7 +15,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from vrmf.atomic import check_place
+from vrmf.persistence.atomic import check_place
 
 
 def check_output(

@@ -3,7 +3,7 @@
 >>> import numpy as np
 >>> from vrmf.formulations import dictionary_learning
 >>> from vrmf.problem import Problem
->>> from vrmf.rules import MaxEpochs, Stationary
+>>> from vrmf.running.rules import MaxEpochs, Stationary
 >>> from vrmf.solvers import Batch
 >>> from vrmf.sources import as_source
 >>> X = np.random.default_rng(0).standard_normal((40, 5))
@@ -22,15 +22,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from vrmf.clock import Clock, OutOfTime
+from vrmf.arrays import Array
 from vrmf.compiled import working_seconds
-from vrmf.history import History, Iterate
-from vrmf.path import AbstractPath, SingleStage, Stage
 from vrmf.problem import Measurement, Problem
-from vrmf.rules import Diverged, Reason, Rule, time_is_over
+from vrmf.running.clock import Clock, OutOfTime
+from vrmf.running.history import History, Iterate
+from vrmf.running.path import AbstractPath, SingleStage, Stage
+from vrmf.running.rules import Diverged, Reason, Rule, time_is_over
 from vrmf.solvers.base import AbstractSolver, State
 from vrmf.sources import single_threaded_blas
-from vrmf.terms.base import Array
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from vrmf.arrays import Array
 from vrmf.formulations import Formulation
 from vrmf.problem import Problem
-from vrmf.terms.base import Array
 
 if TYPE_CHECKING:
-    from vrmf.rules import Rule
+    from vrmf.running.rules import Rule
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,9 +21,9 @@ from typing import Any
 
 import numpy as np
 
-from vrmf.atomic import replacing, replacing_folder
+from vrmf.arrays import Array
 from vrmf.extras import library
-from vrmf.terms.base import Array
+from vrmf.persistence.atomic import replacing, replacing_folder
 
 #: Bytes of a chunk of a zarr array.
 ZARR_CHUNK = 2**24

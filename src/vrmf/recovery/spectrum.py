@@ -18,12 +18,12 @@ import numpy as np
 import scipy.linalg
 from scipy.sparse.linalg import eigsh
 
+from vrmf.arrays import Array
 from vrmf.coding import Atoms, Coder
 from vrmf.formulations import Formulation
 from vrmf.problem import Problem
 from vrmf.sources import AbstractSource
 from vrmf.stats import Stats
-from vrmf.terms.base import Array
 
 #: More features than this, and the leading directions of the residual come from a random subspace.
 MOST_FEATURES = 2000

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from vrmf.archive import Writer
+from vrmf.arrays import Array
+from vrmf.persistence.archive import Writer
 from vrmf.sources import AbstractSource
-from vrmf.terms.base import Array
 
 #: Rows that stand for all, at even distances.
 SAMPLED_ROWS = 64

@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from vrmf.arrays import Array
 from vrmf.callers import level_of_caller
-from vrmf.contest import STARTS, best_start, has_dear_codes, rows_for_contest
 from vrmf.formulations import Formulation
 from vrmf.problem import feasible
 from vrmf.sources import AbstractSource, single_threaded_blas
-from vrmf.starts import (
+from vrmf.starting.contest import STARTS, best_start, has_dear_codes, rows_for_contest
+from vrmf.starting.starts import (
     Sample,
     nonnegative_singular_rows,
     random_rows,
@@ -21,7 +22,6 @@ from vrmf.starts import (
     spread_rows,
 )
 from vrmf.terms import NonNegative, Simplex, UnitBall
-from vrmf.terms.base import Array
 from vrmf.terms.sums import parts_of
 from vrmf.weights import DataSummary
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vrmf.clock import Clock
-from vrmf.history import History, Iterate
-from vrmf.path import Stage
+from vrmf.arrays import Array
 from vrmf.problem import Measurement
+from vrmf.running.clock import Clock
+from vrmf.running.history import History, Iterate
+from vrmf.running.path import Stage
 from vrmf.solvers.base import rises
-from vrmf.terms.base import Array
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,6 @@
-"""Models in files, without any pickle: a file from a stranger is safe to open (:mod:`vrmf.archive`).
+"""Models in files, without any pickle: a file from a stranger is safe to open.
+
+See :mod:`vrmf.persistence.archive`.
 
 >>> import tempfile, pathlib, vrmf
 >>> import numpy as np
@@ -22,10 +24,10 @@ from typing import IO, Any
 import numpy as np
 
 from vrmf._version import __version__
-from vrmf.archive import VALUES, Reader, UnknownType, Writer, write_archive
-from vrmf.atomic import replacing
-from vrmf.declared import check_declared
 from vrmf.estimators import ESTIMATORS, AbstractFactorizer
+from vrmf.persistence.archive import VALUES, Reader, UnknownType, Writer, write_archive
+from vrmf.persistence.atomic import replacing
+from vrmf.persistence.declared import check_declared
 from vrmf.solvers.base import State
 
 FORMAT = "vrmf-model"

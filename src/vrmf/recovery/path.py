@@ -18,15 +18,15 @@ from typing import Any
 
 import numpy as np
 
+from vrmf.arrays import Array, row_norms
 from vrmf.coding import Atoms, Coder
 from vrmf.formulations import Formulation
-from vrmf.noise import TRIM, low_rank_noise, noise_level, telling
-from vrmf.path import AbstractPath, Stage
 from vrmf.problem import Measurement, Problem
-from vrmf.rules import MaxEpochs, Rule, Settled, StageEpochs
+from vrmf.recovery.noise import TRIM, low_rank_noise, noise_level, telling
+from vrmf.recovery.spectrum import Spectra, balanced_atoms, spectra, spectrum_of_fit
+from vrmf.running.path import AbstractPath, Stage
+from vrmf.running.rules import MaxEpochs, Rule, Settled, StageEpochs
 from vrmf.sources import AbstractSource
-from vrmf.spectrum import Spectra, balanced_atoms, spectra, spectrum_of_fit
-from vrmf.terms.base import Array, row_norms
 
 #: The key under which weights carry how far their path has come.
 PROGRESS = "progress"

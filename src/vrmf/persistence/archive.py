@@ -32,7 +32,7 @@ import scipy.sparse
 from vrmf import solvers, terms
 from vrmf.formulations import Formulation
 from vrmf.problem import Measurement
-from vrmf.recovery import Progress
+from vrmf.recovery.path import Progress
 from vrmf.seen import DataSeen
 from vrmf.solvers.sgd import SGDState
 from vrmf.solvers.smm import SMMState

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vrmf.rows import row_squares
-from vrmf.terms.base import Array, row_norms
+from vrmf.arrays import Array, row_norms, row_squares
 
 #: Directions whose angle has a squared sine below this are the same but for rounding.
 SAME = 1e-12

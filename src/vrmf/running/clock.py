@@ -3,7 +3,7 @@
 >>> with watched_by(Clock(limit=0.0)):
 ...     check_time()
 Traceback (most recent call last):
-vrmf.clock.OutOfTime: max_time=0 seconds are over
+vrmf.running.clock.OutOfTime: max_time=0 seconds are over
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Clock:
     >>> clock.go_on_from(seconds=60.0)
     >>> clock.check()
     Traceback (most recent call last):
-    vrmf.clock.OutOfTime: max_time=60 seconds are over
+    vrmf.running.clock.OutOfTime: max_time=60 seconds are over
     """
 
     def __init__(self, limit: float) -> None:

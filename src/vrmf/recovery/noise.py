@@ -15,7 +15,7 @@ import math
 import numpy as np
 from scipy.stats import norm
 
-from vrmf.terms.base import Array
+from vrmf.arrays import Array
 
 #: Entries beyond so many times the level of noise are left out when it is estimated.
 TRIM = 3.0

@@ -1,9 +1,9 @@
 """Checkpoints: a run in a file, from which it goes on as if it had never been interrupted.
 
-A checkpoint is one line with a version and a checksum, followed by an archive (:mod:`vrmf.archive`)
-of the solver's state, the history and all that was decided before the first step. Since a step is
-pure and its randomness comes from the seed and its number, the state is all that the rest of the
-run depends on.
+A checkpoint is one line with a version and a checksum, followed by an archive
+(:mod:`vrmf.persistence.archive`) of the solver's state, the history and all that was decided before the
+first step. Since a step is pure and its randomness comes from the seed and its number, the state is all
+that the rest of the run depends on.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from typing import IO, Any
 import numpy as np
 
 from vrmf._version import __version__
-from vrmf.archive import VALUES, ExactWriter, Reader, write_archive
-from vrmf.atomic import replacing
-from vrmf.declared import check_declared, declared_types
-from vrmf.fingerprint import differences
-from vrmf.history import COLUMNS, History, Iterate, Mark
-from vrmf.loop import Moment, Watch
-from vrmf.path import Stage
+from vrmf.persistence.archive import VALUES, ExactWriter, Reader, write_archive
+from vrmf.persistence.atomic import replacing
+from vrmf.persistence.declared import check_declared, declared_types
+from vrmf.persistence.fingerprint import differences
 from vrmf.problem import Problem
+from vrmf.running.history import COLUMNS, History, Iterate, Mark
+from vrmf.running.loop import Moment, Watch
+from vrmf.running.path import Stage
 from vrmf.solvers.base import AbstractSolver, State
 from vrmf.sources import AbstractSource
 

@@ -1,0 +1,1 @@
+"""Files: models, checkpoints and results, whole or not at all, without pickle."""

@@ -27,8 +27,9 @@ from threadpoolctl import threadpool_limits
 import vrmf
 from vrmf import formulations
 from vrmf.coding import Coder
+from vrmf.dictionaries import feasible
 from vrmf.formulations import Formulation
-from vrmf.problem import Problem, feasible
+from vrmf.problem import Problem
 from vrmf.running.loop import iterate
 from vrmf.solvers import VR
 from vrmf.sources import as_source, single_threaded_blas

@@ -11,7 +11,7 @@ from common import Array
 
 from vrmf.coding import Coder
 from vrmf.curves import Snapshot, WarmProblem, warm_up, watched
-from vrmf.problem import Measurement
+from vrmf.measurement import Measurement
 from vrmf.running.history import Iterate
 from vrmf.running.loop import iterate
 from vrmf.solvers import Batch

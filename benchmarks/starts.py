@@ -27,8 +27,8 @@ from start_data import Case
 from threadpoolctl import threadpool_limits
 
 import vrmf
+from vrmf.dictionaries import atoms_from_rows
 from vrmf.formulations import Formulation
-from vrmf.problem import atoms_from_rows
 from vrmf.solvers import VR
 from vrmf.sources import as_source
 from vrmf.weights import DataSummary

@@ -35,8 +35,10 @@ from vrmf import (
 )
 from vrmf.arrays import Array
 from vrmf.coding import Atoms, Coder
+from vrmf.dictionaries import feasible
 from vrmf.formulations import Formulation, max_norm_decomposition, robust_nmf, robust_pca
-from vrmf.problem import Measurement, Problem, feasible
+from vrmf.measurement import Measurement
+from vrmf.problem import Problem
 from vrmf.running.history import History, Iterate
 from vrmf.running.loop import run
 from vrmf.running.path import Stage

@@ -26,12 +26,12 @@ from shells import NAMES, codes_may_stop_short, corrupted, make
 from tables import AsymmetricL1, generator
 from test_storage import nodes
 from vrmf.estimators import AbstractFactorizer
+from vrmf.measurement import Measurement
 from vrmf.persistence import checkpoint
 from vrmf.persistence.archive import Reader
 from vrmf.persistence.atomic import remove_leftovers, replacing
 from vrmf.persistence.checkpoint import verify
 from vrmf.persistence.declared import declared_types, types_in
-from vrmf.problem import Measurement
 from vrmf.running import rules
 from vrmf.running.history import History, Iterate
 from vrmf.running.path import Stage

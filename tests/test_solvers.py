@@ -15,8 +15,9 @@ import pytest
 from tables import FORMULATIONS, generator
 from vrmf.arrays import Array
 from vrmf.coding import Coder
+from vrmf.dictionaries import feasible, reseed
 from vrmf.formulations import Formulation
-from vrmf.problem import Problem, feasible, reseed
+from vrmf.problem import Problem
 from vrmf.running.loop import iterate, run
 from vrmf.running.rules import MaxEpochs, Stationary
 from vrmf.solvers import SGD, SMM, SOLVERS, VR, AbstractSolver, Batch, State, vr

@@ -13,9 +13,9 @@ from tables import FORMULATIONS, generator
 from vrmf import NMF, DictionaryLearning
 from vrmf.arrays import Array
 from vrmf.coding import Atoms, Coder
+from vrmf.dictionaries import feasible
 from vrmf.estimators import AbstractFactorizer
 from vrmf.formulations import Formulation
-from vrmf.problem import feasible
 from vrmf.sources import as_source
 from vrmf.starting.contest import MOST_WORK, STARTS, best_start, rows_for_contest
 from vrmf.starting.initial import NAMES

@@ -13,6 +13,7 @@ import pytest
 from vrmf import theory
 from vrmf.arrays import Array
 from vrmf.coding import Atoms, Coder
+from vrmf.dictionaries import feasible
 from vrmf.formulations import (
     Formulation,
     dictionary_learning,
@@ -20,7 +21,7 @@ from vrmf.formulations import (
     robust_nmf,
     robust_pca,
 )
-from vrmf.problem import Problem, feasible
+from vrmf.problem import Problem
 from vrmf.solvers import VR
 from vrmf.sources import as_source
 from vrmf.terms import Ridge, Simplex, UnitBall

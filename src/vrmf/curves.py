@@ -22,12 +22,14 @@ import numpy as np
 
 from vrmf.arrays import Array
 from vrmf.coding import Coder
-from vrmf.problem import Measurement, Problem
+from vrmf.measurement import Measurement
+from vrmf.problem import Problem
 from vrmf.running.history import Iterate
 from vrmf.running.loop import iterate
 from vrmf.solvers import AbstractSolver
 from vrmf.sources import as_source
-from vrmf.sources.layout import Rows
+from vrmf.sources.companions import Companion
+from vrmf.sources.selection import Rows
 from vrmf.stats import Stats
 
 #: How exactly codes are computed where a dictionary is judged: f is then right to the square of it.
@@ -41,7 +43,7 @@ Observers = Mapping[str, Callable[[Array], float]]
 class WarmProblem(Problem):
     """A problem whose full passes start from the codes of the pass before: for work off the clock."""
 
-    last: list[Array] = field(default_factory=list)  #: the codes of the last full pass, if there was one
+    last: list[Companion] = field(default_factory=list)  #: the codes of the last full pass, if any
 
     @classmethod
     def like(cls, problem: Problem) -> WarmProblem:
@@ -54,14 +56,13 @@ class WarmProblem(Problem):
         coder: Coder,
         rows: Rows = None,
         *,
-        start: Any = None,
-        keep: Any = None,
+        known: Companion | None = None,
+        store: Companion | None = None,
     ) -> Stats:
-        if rows is not None or start is not None or keep is not None:
-            return super().stats(D, coder, rows, start=start, keep=keep)
-        codes = np.empty((self.n_samples, len(D)), dtype=D.dtype)
-        known = self.last[0] if self.last else None
-        stats = super().stats(D, coder, start=known, keep=codes)
+        if rows is not None or known is not None or store is not None:
+            return super().stats(D, coder, rows, known=known, store=store)
+        codes = Companion("codes", "last", np.empty((self.n_samples, len(D)), dtype=D.dtype))
+        stats = super().stats(D, coder, known=self.last[0] if self.last else None, store=codes)
         self.last[:] = [codes]
         return stats
 

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from vrmf.arrays import Array, row_squares
+from vrmf.block import Block, as_block
 from vrmf.code_matrix import AbstractCodeMatrix, code_matrix
 from vrmf.coding import Atoms, Coder, Codes
 from vrmf.coding.base import residual_and_outliers, residual_with_outliers
@@ -103,40 +104,39 @@ class Formulation:
         """Whether the factors are defined up to a rotation of the components only."""
         return Trait.ROTATABLE in self.dictionary.traits and Trait.RADIAL in self.code.traits
 
-    def encode(self, X: Array, atoms: Atoms, coder: Coder, start: Array | None = None) -> Codes:
+    def encode(self, X: Block | Array, atoms: Atoms, coder: Coder, start: Array | None = None) -> Codes:
         """Return the codes of the rows of ``X``."""
         return coder.encode(X, atoms, self.code, self.outliers, start)
 
-    def residual(self, X: Array, D: Array, H: Array) -> tuple[Array, Array | None]:
+    def residual(self, X: Block | Array, D: Array, H: Array) -> tuple[Array, Array | None]:
         """Return hD + r − x and r for each row, r being the best for the given codes, None if absent."""
-        return self._residual(X, code_matrix(H).times(D))
+        return self._residual(as_block(X), code_matrix(H).times(D))
 
-    def _residual(self, X: Array, E: Array) -> tuple[Array, Array | None]:
+    def _residual(self, rows: Block, E: Array) -> tuple[Array, Array | None]:
         """Turn E = HD into the residual, and return it with the outliers."""
         if not self.has_outliers:
-            E -= X
-            return E, None
-        return residual_and_outliers(self.outliers, X, E)
+            return rows.residual(E), None
+        return residual_and_outliers(self.outliers, rows.dense, E)
 
-    def slope(self, X: Array, D: Array, codes: AbstractCodeMatrix) -> Array:
-        """Return Σ hᵀ(hD + r − x) over the rows of ``X``."""
+    def slope(self, rows: Block, D: Array, codes: AbstractCodeMatrix) -> Array:
+        """Return Σ hᵀ(hD + r − x) over the rows."""
         E = codes.times(D)
         if self.has_outliers:
-            residual = residual_with_outliers(self.outliers, X, E)
+            residual = residual_with_outliers(self.outliers, rows.dense, E)
         else:
-            residual = np.subtract(E, X, out=E)
+            residual = rows.residual(E)
         return codes.transposed_times(residual)
 
-    def losses(self, X: Array, D: Array, H: Array) -> Array:
+    def losses(self, X: Block | Array, D: Array, H: Array) -> Array:
         """Return ½‖x − hD − r‖² + φ(h) + ϕ(r) for each row, in double precision."""
         residual, R = self.residual(X, D, H)
         outlier_losses = 0.0 if R is None else self.outliers.row_values(R)
         return 0.5 * row_squares(residual) + self.code.row_values(H) + outlier_losses
 
-    def stats(self, X: Array, atoms: Atoms, codes: Codes) -> Stats:
+    def stats(self, X: Block | Array, atoms: Atoms, codes: Codes) -> Stats:
         """Return the sums over the rows of ``X``, for its codes at the given atoms."""
-        H, matrix = codes.H, code_matrix(codes.H)
-        residual, R = self._residual(X, matrix.times(atoms.D))
+        H, matrix, rows = codes.H, code_matrix(codes.H), as_block(X)
+        residual, R = self._residual(rows, matrix.times(atoms.D))
         gram, slope = matrix.gram, matrix.transposed_times(residual)
         squares, code_squares = row_squares(residual), row_squares(H)
         left = float(np.sum(squares))
@@ -147,15 +147,15 @@ class Formulation:
             loss=0.5 * left + float(np.sum(self.code.row_values(H))) + outlier_loss,
             outlier_loss=outlier_loss,
             residual=left,
-            energy=_explained(atoms, gram, slope) + left if R is None else float(np.sum(row_squares(X))),
-            count=len(X),
+            energy=_explained(atoms, gram, slope) + left if R is None else float(np.sum(rows.squares)),
+            count=len(rows),
             used=matrix.used,
             noise=float(np.sum(squares * code_squares)),
             sensitivity=_sensitivity(atoms, codes, squares, code_squares),
             code_error=float(np.max(codes.error, initial=0.0)),
             unfinished=int(np.sum(~codes.finished)),
             iterations=int(np.sum(codes.iterations)),
-            worst=WorstRows.among(squares, X, R) if self.reseeds else WorstRows(squares[:0], X[:0]),
+            worst=WorstRows.among(squares if self.reseeds else squares[:0], rows, R),
         )
 
     def code_curvature(self, atoms: Atoms) -> float:

@@ -18,6 +18,7 @@ import numpy as np
 import scipy.linalg
 
 from vrmf.arrays import Array
+from vrmf.block import Block
 from vrmf.lazily import computed_once
 
 
@@ -105,11 +106,12 @@ class WorstRows:
     LIMIT = 8
 
     @classmethod
-    def among(cls, scores: Array, rows: Array, outliers: Array | None = None) -> WorstRows:
-        """Pick the worst of the given rows, and free them of their outliers."""
+    def among(cls, scores: Array, rows: Block, outliers: Array | None = None) -> WorstRows:
+        """Pick the worst of the rows that have a score, the first ones, and free them of their outliers."""
         order = np.argsort(-scores, kind="stable")[: cls.LIMIT]
-        return cls(scores[order], rows[order] if outliers is None else rows[order] - outliers[order])
+        worst = rows.take(order).dense
+        return cls(scores[order], worst if outliers is None else worst - outliers[order])
 
     def __add__(self, other: WorstRows) -> WorstRows:
         scores = np.concatenate([self.scores, other.scores])
-        return WorstRows.among(scores, np.concatenate([self.rows, other.rows]))
+        return WorstRows.among(scores, Block(np.concatenate([self.rows, other.rows])))

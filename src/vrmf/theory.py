@@ -13,7 +13,8 @@ steps are taken from, knows nothing:
 >>> from vrmf.coding import Coder
 >>> from vrmf.formulations import Formulation
 >>> from vrmf.problem import Problem
->>> from vrmf.solvers import VR
+from vrmf.solvers import Algorithm1
+>>> from vrmf.solvers import Algorithm1
 >>> from vrmf.sources import as_source
 >>> from vrmf.terms import Ridge, UnitBall
 >>> problem = Problem(Formulation(UnitBall(), Ridge(1.0)), as_source(np.array([[1.0], [3.0]])))
@@ -24,7 +25,7 @@ steps are taken from, knows nothing:
 
 And the conditions of Theorem 1 on b, m and the step size follow:
 
->>> print(check_solver(problem, VR(batch_size=1, inner_steps=2, step_size=0.05), D, random_state=0))
+>>> print(check_solver(problem, Algorithm1(1, 2, step_size=0.05), D, random_state=0))
 Theorem 1 does not apply: θ(θ − 1) = 3.195 is below 2 m (m + 1) α(n, b) = 12. Use a `step_size` \
 below 0.02945, a larger `batch_size` or fewer `inner_steps`.
 """
@@ -37,10 +38,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from vrmf.arrays import Array
+from vrmf.block import Block
 from vrmf.checks import real_number, whole_number
 from vrmf.coding import Atoms, Coder
-from vrmf.problem import Problem, feasible
-from vrmf.solvers.vr import VR
+from vrmf.dictionaries import feasible
+from vrmf.problem import Problem
+from vrmf.solvers import Algorithm1
 
 #: Codes whose errors are far below the changes that are measured.
 EXACT = Coder(tol=1e-9)
@@ -111,14 +114,14 @@ def gradient_differences(problem: Problem, D: Array, E: Array, coder: Coder = EX
     _check_dictionary("E", E, D.shape)
     formulation, here, there = problem.formulation, Atoms(D), Atoms(E)
 
-    def block(X: Array) -> Array:
+    def of_block(X: Block) -> Array:
         H, G = (formulation.encode(X, atoms, coder).H for atoms in (here, there))
         U, V = formulation.residual(X, D, H)[0], formulation.residual(X, E, G)[0]
         codes, residuals = H - G, U - V
         squares = _dots(codes, codes) * _dots(U, U) + _dots(G, G) * _dots(residuals, residuals)
         return np.sqrt(np.maximum(squares + 2 * _dots(codes, G) * _dots(U, residuals), 0))
 
-    return np.concatenate(list(problem.source.map(block)))
+    return np.concatenate(list(problem.source.map(of_block)))
 
 
 def estimate_lipschitz(
@@ -225,30 +228,30 @@ def check_conditions(
 
 def check_solver(
     problem: Problem,
-    solver: VR,
+    solver: Algorithm1,
     D: Array,
     *,
     radius: float = 1e-2,
     n_pairs: int = 10,
     random_state: int | np.random.Generator | None = None,
 ) -> Conditions:
-    """Check the conditions for a solver on a problem, with L estimated near D.
+    """Check the conditions for Algorithm 1 on a problem, with L estimated near D.
 
     A step size of ``"auto"`` is taken as 1/λ_max(A) at D, and with ``tau`` Theorem 2 is meant. The
     other parameters are those of :func:`estimate_lipschitz`. As L is estimated from below, only a
-    step well under ``largest_step`` is safe; and the theorems are on the ``literal`` algorithm.
+    step well under ``largest_step`` is safe.
 
     >>> from vrmf.formulations import dictionary_learning
     >>> from vrmf.sources import as_source
     >>> problem = Problem(dictionary_learning(alpha=0.1), as_source(np.eye(6) + 0.5))
     >>> D = np.eye(6)[:2] + 0.1
-    >>> check_solver(problem, VR(), D, random_state=0).holds
+    >>> check_solver(problem, Algorithm1(), D, random_state=0).holds
     False
-    >>> check_solver(problem, VR(step_size=0.01, inner_steps=2), D, random_state=0).holds
+    >>> check_solver(problem, Algorithm1(step_size=0.01, inner_steps=2), D, random_state=0).holds
     True
     """
     n = problem.n_samples
-    b, m = solver.epoch_shape(n, len(D))
+    b, m = solver.epoch_shape(n)
     estimate = estimate_lipschitz(
         problem, D, radius=radius, n_pairs=n_pairs, random_state=random_state, coder=solver.coder
     )

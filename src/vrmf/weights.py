@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from vrmf.arrays import Array
+from vrmf.block import Block
 from vrmf.checks import check_range, real_number
 from vrmf.sources import AbstractSource
 
@@ -46,8 +47,9 @@ class Sums:
         )
 
     @classmethod
-    def of(cls, X: Array) -> Sums:
+    def of(cls, block: Block) -> Sums:
         """Return the sums of a block of rows."""
+        X = block.dense
         squares = np.einsum("ij,ij->i", X, X, dtype=np.float64)
         return cls(
             len(X),

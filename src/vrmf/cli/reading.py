@@ -10,7 +10,7 @@ from typing import Any
 import click
 import numpy as np
 
-from vrmf.arrays import Array
+from vrmf.block import Block
 from vrmf.cli.screen import Screen, short
 from vrmf.sources import AbstractSource, as_source
 from vrmf.sources.files import INSIDE, open_table
@@ -122,8 +122,9 @@ class Range:
         return Range(min(self.low, other.low), max(self.high, other.high), self.missing + other.missing)
 
     @classmethod
-    def of(cls, X: Array) -> Range:
+    def of(cls, block: Block) -> Range:
         """Return the range of a block of rows."""
+        X = block.dense
         is_missing = np.isnan(X)
         there = np.where(is_missing, np.nan, X)
         if is_missing.all():

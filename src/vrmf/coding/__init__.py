@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from vrmf.arrays import Array
+from vrmf.block import Block, as_block
 from vrmf.checks import one_of, real_number, whole_number
 from vrmf.coding.active_set import ActiveSet
 from vrmf.coding.alternating import Alternating
@@ -76,24 +77,25 @@ class Coder:
 
     def encode(
         self,
-        X: Array,
+        X: Block | Array,
         atoms: Atoms,
         code: AbstractRowTerm,
         outliers: AbstractRowTerm,
         start: Array | None = None,
     ) -> Codes:
         """Return the codes of the rows of ``X``, from the codes ``start`` if given."""
-        tol, newton = self.reachable_tol(X.dtype), newton_coder(code, outliers)
-        task = Task(X, atoms.visible, code, outliers, tol, self.max_iter, start)
+        rows = as_block(X)
+        tol, newton = self.reachable_tol(rows.dtype), newton_coder(code, outliers)
+        task = Task(rows, atoms.visible, code, outliers, tol, self.max_iter, start)
         if self.method != "auto":
             codes = ProximalGradient(momentum=self.method == "gradient").encode(task)
             if isinstance(newton, GroupNewtonCoder) and newton.overlapping:  # whose prox is not exact
-                newton.check(codes, np.arange(len(X)), X.astype(np.float64), task.atoms, tol)
+                newton.check(codes, np.arange(len(rows)), rows.dense.astype(np.float64), task.atoms, tol)
             return codes
         first = replace(task, max_iter=min(self.max_iter, MOST_FAST_ITERATIONS))
         codes = next(method for method in METHODS if method.applies_to(first)).encode(first)
         if newton is not None:
-            newton.finish(codes, X, task.atoms, tol, self.max_iter)
+            newton.finish(codes, rows.dense, task.atoms, tol, self.max_iter)
             return codes
         hard, left = np.flatnonzero(~codes.finished), self.max_iter - first.max_iter
         if len(hard) and left > 0:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from vrmf.arrays import Array, row_squares
+from vrmf.arrays import Array
 from vrmf.coding._active_set import active_set_rows
 from vrmf.coding.base import AbstractMethod, Codes, Task
 from vrmf.coding.forms import SPARE_ENTRIES, EntrywiseForm, entrywise_form
@@ -45,16 +45,17 @@ ENTRIES_AT_A_TIME = 2**16
 class ActiveSet(AbstractMethod):
     """Codes that minimise ½‖x − hD‖² + slope·‖h‖₁ + (ridge/2)‖h‖² with low ≤ hⱼ ≤ high, if most are 0.
 
+    >>> from vrmf.block import Block
     >>> from vrmf.coding.base import Atoms
     >>> from vrmf.terms import L1, Absent
-    >>> task = Task(np.array([[3.0, 0.5]]), Atoms(np.eye(2)), L1(1.0), Absent(), tol=1e-12, max_iter=100)
+    >>> task = Task(Block(np.array([[3.0, 0.5]])), Atoms(np.eye(2)), L1(1.0), Absent(), 1e-12, max_iter=100)
     >>> ActiveSet().encode(task).H
     array([[2., 0.]])
     """
 
     def applies_to(self, task: Task) -> bool:
         known = task.code.canonical
-        if known is None or not known.is_entrywise or task.has_outliers or not len(task.X):
+        if known is None or not known.is_entrywise or task.has_outliers or not len(task.rows):
             return False
         if (known.slope == 0 and known.low != 0 and known.high != 0) or not known.low <= 0 <= known.high:
             return False  # nothing makes entries vanish
@@ -62,7 +63,7 @@ class ActiveSet(AbstractMethod):
         if k < LEAST_ATOMS or k >= OVERCOMPLETE * d:
             return k >= LEAST_ATOMS
         if task.start is not None:
-            nonzeros, most = float(np.count_nonzero(task.start)) / len(task.X), MOST_NONZERO_WARM
+            nonzeros, most = float(np.count_nonzero(task.start)) / len(task.rows), MOST_NONZERO_WARM
         else:
             most = MOST_NONZERO_COLD
             nonzeros = self._nonzeros_of_one(task, most_free=k if k > d else int(most * k))
@@ -72,7 +73,7 @@ class ActiveSet(AbstractMethod):
         known = task.code.canonical
         assert known is not None
         form, system = entrywise_form(known), System.of(task.atoms, known.ridge)
-        C, allowed = task.X @ task.atoms.D.T, task.tol * task.scale
+        C, allowed = task.rows.times_atoms(task.atoms.D), task.tol * task.scale
         rounds = min(MOST_ROUNDS, task.max_iter)
         codes = active_set_codes(C, system, form, allowed, task.scale, rounds, task.start)
         hard = np.flatnonzero(~codes.finished)
@@ -86,8 +87,8 @@ class ActiveSet(AbstractMethod):
         known = task.code.canonical
         assert known is not None
         form, system = entrywise_form(known), System.of(task.atoms, known.ridge)
-        row = np.argsort(row_squares(task.X), kind="stable")[len(task.X) // 2]
-        c, scale = task.X[row : row + 1] @ task.atoms.D.T, task.scale[row : row + 1]
+        row = np.argsort(task.rows.squares, kind="stable")[len(task.rows) // 2 :][:1]
+        c, scale = task.rows.take(row).times_atoms(task.atoms.D), task.scale[row]
         code = active_set_codes(c, system, form, PROBE_TOL * scale, scale, MOST_ROUNDS, most_free=most_free)
         return float(np.count_nonzero(code.H)) if code.finished[0] else np.inf
 

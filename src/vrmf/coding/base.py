@@ -12,6 +12,7 @@ import numpy as np
 import scipy.linalg
 
 from vrmf.arrays import Array, row_squares, within
+from vrmf.block import Block
 from vrmf.coding._alternating import separate_outliers, subtract_outliers
 from vrmf.coding._power import leading_value
 from vrmf.lazily import computed_once
@@ -119,15 +120,20 @@ class Codes:
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """Rows whose codes are wanted: minimise ½‖x − hD − r‖² + φ(h) + ϕ(r) for each row x of X."""
+    """Rows whose codes are wanted: minimise ½‖x − hD − r‖² + φ(h) + ϕ(r) for each row x."""
 
-    X: Array
+    rows: Block
     atoms: Atoms
     code: AbstractRowTerm  #: φ
     outliers: AbstractRowTerm  #: ϕ
     tol: float  #: the relative error to reach
     max_iter: int  #: bound on the iterations for a row
     start: Array | None = None  #: codes to start from, or None for zero
+
+    @property
+    def X(self) -> Array:
+        """The rows as a matrix, for methods that need their entries."""
+        return self.rows.dense
 
     @property
     def has_outliers(self) -> bool:
@@ -138,18 +144,19 @@ class Task:
     def scale(self) -> Array:
         """The unit in which the error of each row's code is told, never 0."""
         if not self.has_outliers:
-            return error_scale(self.atoms, self.X)
-        return error_scale(self.atoms, residual_with_outliers(self.outliers, self.X, np.zeros_like(self.X)))
+            return error_scale(self.atoms, self.rows.squares)
+        envelope = residual_with_outliers(self.outliers, self.X, np.zeros_like(self.X))
+        return error_scale(self.atoms, row_squares(envelope))
 
     def first_codes(self) -> Array:
         """Return the codes to start from, in the precision of the rows."""
         if self.start is None:
-            return np.zeros((len(self.X), len(self.atoms.D)), self.X.dtype)
-        return self.start.astype(self.X.dtype, copy=False)
+            return np.zeros((len(self.rows), len(self.atoms.D)), self.rows.dtype)
+        return self.start.astype(self.rows.dtype, copy=False)
 
     def of(self, rows: Array, start: Array, max_iter: int) -> Task:
         """Return the task of some of the rows, from other codes."""
-        return replace(self, X=self.X[rows], start=start, max_iter=max_iter)
+        return replace(self, rows=self.rows.take(rows), start=start, max_iter=max_iter)
 
 
 class AbstractMethod(ABC):
@@ -237,7 +244,7 @@ def _numbers_for_kernels(outliers: AbstractRowTerm, X: Array) -> tuple[float, ..
         return number(level), number(rest), number(kept), number(known.low), number(known.high)
 
 
-def error_scale(atoms: Atoms, envelope: Array) -> Array:
-    """Return the unit in which the error of each row's code is told, never 0."""
-    scale = np.sqrt(row_squares(envelope)) * atoms.norm
+def error_scale(atoms: Atoms, squares: Array) -> Array:
+    """Return the unit in which the error of each row's code is told, never 0, from ‖x − prox(x)‖²."""
+    scale = np.sqrt(squares) * atoms.norm
     return np.where(scale > 0, scale, 1)

@@ -13,9 +13,10 @@ class ClosedForm(AbstractMethod):
 
     Directions in which the problem is flat to rounding get the coefficient 0, the solution of least norm.
 
+    >>> from vrmf.block import Block
     >>> from vrmf.coding.base import Atoms
     >>> from vrmf.terms import Absent, Ridge
-    >>> task = Task(np.array([[2.0, 4.0]]), Atoms(np.eye(2)), Ridge(1.0), Absent(), tol=1e-6, max_iter=1)
+    >>> task = Task(Block(np.array([[2.0, 4.0]])), Atoms(np.eye(2)), Ridge(1.0), Absent(), 1e-6, max_iter=1)
     >>> ClosedForm().encode(task).H
     array([[1., 2.]])
     """
@@ -25,14 +26,15 @@ class ClosedForm(AbstractMethod):
         return form is not None and form.is_plain and not task.has_outliers
 
     def encode(self, task: Task) -> Codes:
-        X, atoms, form = task.X, task.atoms, task.code.canonical
+        rows, atoms, form = task.rows, task.atoms, task.code.canonical
         assert form is not None
         values, vectors = atoms.spectrum
         curvature = np.maximum(values, 0) + form.ridge
         flat = curvature <= 4 * len(values) * np.finfo(values.dtype).eps * curvature[-1]
-        inverse = np.where(flat, 0, 1 / np.where(flat, 1, curvature)).astype(X.dtype)
-        C = X @ atoms.D.T
+        inverse = np.where(flat, 0, 1 / np.where(flat, 1, curvature)).astype(rows.dtype)
+        C = rows.times_atoms(atoms.D)
         H = ((C @ vectors) * inverse) @ vectors.T
         gradient = H @ atoms.gram + form.ridge * H - C
         error = np.sqrt(row_squares(gradient)) / task.scale
-        return Codes(H, error, np.ones(len(X), dtype=np.int64), np.ones(len(X), dtype=bool), task.scale)
+        n = len(rows)
+        return Codes(H, error, np.ones(n, dtype=np.int64), np.ones(n, dtype=bool), task.scale)

@@ -45,7 +45,7 @@ class ProximalGradient(AbstractMethod):
 
     def encode(self, task: Task) -> Codes:
         code, lipschitz = task.code, task.atoms.squared_norm
-        rounding = 16 * float(np.finfo(task.X.dtype).eps) * lipschitz
+        rounding = 16 * float(np.finfo(task.rows.dtype).eps) * lipschitz
         data, gradient = _smooth_part(task)
         P = Y = task.first_codes()
         account = Account(P, task.scale, task.max_iter)
@@ -79,7 +79,7 @@ def _smooth_part(task: Task) -> tuple[Array, Callable[[Array, Array], Array]]:
     """Return the data of each row, and the gradient of q as a function of (H, data)."""
     D, gram = task.atoms.D, task.atoms.gram
     if not task.has_outliers:  # ∇q(h) = h DDᵀ − x Dᵀ needs k numbers for each row, not d
-        return task.X @ D.T, lambda H, C: H @ gram - C
+        return task.rows.times_atoms(D), lambda H, C: H @ gram - C
 
     def gradient(H: Array, rows: Array) -> Array:
         E = rows - H @ D

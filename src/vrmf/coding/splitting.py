@@ -40,9 +40,10 @@ REACH = 10.0
 class Splitting(AbstractMethod):
     """Codes that minimise ½‖x − hD‖² + φ(h), for any φ.
 
+    >>> from vrmf.block import Block
     >>> from vrmf.coding.base import Atoms
     >>> from vrmf.terms import L1, Absent
-    >>> task = Task(np.array([[3.0, 0.5]]), Atoms(np.eye(2)), L1(1.0), Absent(), tol=1e-12, max_iter=100)
+    >>> task = Task(Block(np.array([[3.0, 0.5]])), Atoms(np.eye(2)), L1(1.0), Absent(), 1e-12, max_iter=100)
     >>> Splitting().encode(task).H
     array([[2., 0.]])
     """
@@ -53,9 +54,8 @@ class Splitting(AbstractMethod):
     def encode(self, task: Task) -> Codes:
         form, atoms = form_of(task.code), task.atoms
         system = System.of(atoms, form.ridge)
-        return split_codes(
-            task.X @ atoms.D.T, system, form, task.tol * task.scale, task.scale, task.max_iter, task.start
-        )
+        C, allowed = task.rows.times_atoms(atoms.D), task.tol * task.scale
+        return split_codes(C, system, form, allowed, task.scale, task.max_iter, task.start)
 
 
 def split_codes(

@@ -14,9 +14,10 @@ from vrmf.arrays import Array
 from vrmf.comparing.contestants import Contestant, Snapshot, our_solver
 from vrmf.comparing.peers import Setting, peers_of
 from vrmf.curves import WarmProblem
+from vrmf.dictionaries import atoms_from_rows, feasible
 from vrmf.estimators import ESTIMATORS
 from vrmf.formulations import Formulation
-from vrmf.problem import Problem, atoms_from_rows, feasible
+from vrmf.problem import Problem
 from vrmf.solvers import SOLVERS
 from vrmf.sources import AbstractSource, RowCheck, as_source, thread_count
 from vrmf.terms import Simplex

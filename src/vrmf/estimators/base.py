@@ -19,6 +19,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, clone
 
 from vrmf.arrays import Array
 from vrmf.checks import check_flags, real_number, whole_number
+from vrmf.dictionaries import atoms_from_rows
 from vrmf.estimators.callbacks import CallbackSupportMixin, Telling, with_callbacks
 from vrmf.estimators.data import centred, is_stream, rows_for
 from vrmf.estimators.html import FittedHTML
@@ -30,7 +31,7 @@ from vrmf.estimators.resuming import InterruptedFit, Judge, run_fit
 from vrmf.estimators.seeds import drawn_seed
 from vrmf.estimators.streaming import SEEN, Streaming, Weights, state_after_fit
 from vrmf.formulations import Formulation
-from vrmf.problem import Problem, atoms_from_rows
+from vrmf.problem import Problem
 from vrmf.running.clock import Clock, watched_by
 from vrmf.running.history import Iterate
 from vrmf.running.loop import Outcome, until_stopped

@@ -13,6 +13,7 @@ import scipy.sparse
 from sklearn.utils.validation import validate_data
 
 from vrmf.arrays import Array
+from vrmf.block import Block
 from vrmf.sources import AbstractSource, RowCheck, as_source
 from vrmf.sources.base import check_sizes
 from vrmf.sources.lazy import lazy_part
@@ -153,8 +154,8 @@ def centred(source: AbstractSource) -> AbstractSource:
     return source.read_as(mean=(total / source.n_samples).astype(source.dtype))
 
 
-def _column_sums(X: Array) -> Array:
-    return np.asarray(np.sum(X, axis=0, dtype=np.float64))
+def _column_sums(block: Block) -> Array:
+    return np.asarray(np.sum(block.dense, axis=0, dtype=np.float64))
 
 
 def _check_shape(estimator: Any, source: AbstractSource, reset: bool) -> None:

@@ -14,13 +14,15 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
 from vrmf.arrays import Array, row_squares
+from vrmf.block import Block
 from vrmf.checks import one_of
 from vrmf.coding import EXACT, Atoms, Coder
+from vrmf.dictionaries import feasible
 from vrmf.estimators.data import batches_with_rows, check_width, is_stream, rows_for, shape_of
 from vrmf.estimators.explained import Explained, Moments
 from vrmf.estimators.quality import CodeQuality, told
 from vrmf.formulations import Formulation
-from vrmf.problem import Problem, feasible
+from vrmf.problem import Problem
 from vrmf.solvers import AbstractSolver
 from vrmf.sources import AbstractSource, RowCheck
 from vrmf.sources.base import Reading, added_up, check_sizes
@@ -37,40 +39,40 @@ class _OfRows:
     mean: Array | None
     coder: Coder
 
-    def codes(self, X: Array) -> tuple[Array, CodeQuality]:
+    def codes(self, X: Block) -> tuple[Array, CodeQuality]:
         codes = self.formulation.encode(X, self.atoms, self.coder)
         return codes.H, CodeQuality.of(codes)
 
-    def parts(self, X: Array) -> tuple[Array, CodeQuality]:
+    def parts(self, X: Block) -> tuple[Array, CodeQuality]:
         """Return the low-rank part and the outliers, side by side."""
         H, quality = self.codes(X)
         return np.hstack([self.reconstructions(H), self._outliers(X, H)]), quality
 
-    def low_rank(self, X: Array) -> tuple[Array, CodeQuality]:
+    def low_rank(self, X: Block) -> tuple[Array, CodeQuality]:
         H, quality = self.codes(X)
         return self.reconstructions(H), quality
 
-    def outliers(self, X: Array) -> tuple[Array, CodeQuality]:
+    def outliers(self, X: Block) -> tuple[Array, CodeQuality]:
         H, quality = self.codes(X)
         return self._outliers(X, H), quality
 
-    def _outliers(self, X: Array, H: Array) -> Array:
+    def _outliers(self, X: Block, H: Array) -> Array:
         R = self.formulation.residual(X, self.atoms.D, H)[1]
-        return np.zeros_like(X) if R is None else R
+        return np.zeros_like(X.dense) if R is None else R
 
-    def distances(self, X: Array) -> tuple[Array, CodeQuality]:
+    def distances(self, X: Block) -> tuple[Array, CodeQuality]:
         """Return how far entries are from the low-rank part."""
         H, quality = self.codes(X)
-        return np.abs(X - H @ self.atoms.D.astype(H.dtype, copy=False)), quality
+        return np.abs(X.dense - H @ self.atoms.D.astype(H.dtype, copy=False)), quality
 
-    def scores(self, X: Array) -> tuple[Array, CodeQuality]:
+    def scores(self, X: Block) -> tuple[Array, CodeQuality]:
         H, quality = self.codes(X)
         return -self.formulation.losses(X, self.atoms.D, H)[:, None], quality
 
-    def explained(self, X: Array) -> Explained:
+    def explained(self, X: Block) -> Explained:
         H, quality = self.codes(X)
         residual = self.formulation.residual(X, self.atoms.D, H)[0]
-        return Explained(float(np.sum(row_squares(residual))), Moments.of(X), quality)
+        return Explained(float(np.sum(row_squares(residual))), Moments.of(X.dense), quality)
 
     def reconstructions(self, H: Array) -> Array:
         L = H @ self.atoms.D.astype(H.dtype, copy=False)
@@ -81,11 +83,11 @@ class _OfRows:
 class _OfChunk:
     """A function of all blocks of a chunk of a lazy array, which warns where it is computed."""
 
-    function: Callable[[Array], tuple[Array, CodeQuality]]
+    function: Callable[[Block], tuple[Array, CodeQuality]]
     coder: Coder
     dtype: np.dtype[Any]
 
-    def __call__(self, blocks: Iterable[Array]) -> Array:
+    def __call__(self, blocks: Iterable[Block]) -> Array:
         return np.concatenate(list(told(map(self.function, blocks), self.coder, self.dtype)))
 
 
@@ -95,8 +97,8 @@ class _Reconstruction:
 
     model: _OfRows
 
-    def __call__(self, blocks: Iterable[Array]) -> Array:
-        return np.concatenate(list(map(self.model.reconstructions, blocks)))
+    def __call__(self, blocks: Iterable[Block]) -> Array:
+        return np.concatenate([self.model.reconstructions(block.dense) for block in blocks])
 
 
 class Inference(TransformerMixin):

@@ -10,6 +10,7 @@ import numpy as np
 
 from vrmf import formulations
 from vrmf.arrays import Array, row_norms
+from vrmf.block import Block
 from vrmf.checks import real_number
 from vrmf.coding import Atoms
 from vrmf.estimators.base import Weights
@@ -128,6 +129,6 @@ class _LargestCode:
         return max(self, other, key=lambda each: each.norm)
 
     @classmethod
-    def of(cls, formulation: Formulation, atoms: Atoms, units: Array, X: Array) -> _LargestCode:
-        H = formulation.encode(X, atoms, LOOK).H
+    def of(cls, formulation: Formulation, atoms: Atoms, units: Array, block: Block) -> _LargestCode:
+        H = formulation.encode(block, atoms, LOOK).H
         return cls(float(np.max(row_norms(H / units), initial=0.0)))

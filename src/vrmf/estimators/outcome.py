@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from vrmf.arrays import Array
-from vrmf.problem import Measurement, Problem
+from vrmf.measurement import Measurement
+from vrmf.problem import Problem
 from vrmf.running.clock import Clock, OutOfTime
 from vrmf.running.loop import Outcome
 from vrmf.solvers import AbstractSolver
 from vrmf.solvers.base import rises
 from vrmf.sources import single_threaded_blas
+from vrmf.sources.companions import Companion
 from vrmf.stats import Stats
 
 #: What the last pass may take beyond ``max_time``: a share of it, and some seconds.
@@ -36,13 +37,15 @@ class Certifier:
     Parameters
     ----------
     problem : Problem
-    codes : room for the codes of all rows, or None
-        Those of the last dictionary that was judged are written there.
+    codes : Companion or None
+        Takes the codes of all rows, those of the last dictionary that was judged.
     clock : Clock or None
         Passes raise when its time is over.
     """
 
-    def __init__(self, problem: Problem, codes: Any = None, clock: Clock | None = None) -> None:
+    def __init__(
+        self, problem: Problem, codes: Companion | None = None, clock: Clock | None = None
+    ) -> None:
         self.problem, self.codes, self.clock = problem, codes, clock
         self._timed = problem if clock is None else problem.until(clock)
         self._last: Report | None = None

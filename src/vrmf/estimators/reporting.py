@@ -13,7 +13,8 @@ from vrmf.callers import level_of_caller
 from vrmf.coding import EXACT
 from vrmf.estimators.outcome import Report
 from vrmf.estimators.quality import CodeQuality
-from vrmf.problem import Measurement, Problem
+from vrmf.measurement import Measurement
+from vrmf.problem import Problem
 from vrmf.running.history import Iterate
 from vrmf.running.loop import Watch
 from vrmf.running.rules import Reason

@@ -28,8 +28,8 @@ from vrmf.sources import AbstractSource
 if TYPE_CHECKING:
     from vrmf.estimators.base import AbstractFactorizer
 
-#: Where the codes of the dictionary that is reported are kept; others are numbered by their step.
-LAST_CODES = -1
+#: The kind of companion that the codes of the dictionary that is reported are.
+ANSWER_CODES = "codes of the answer"
 
 #: Parameters that do not change the iterates, so that a fit may go on with others.
 FREE = (
@@ -40,7 +40,6 @@ FREE = (
     "tol",
     "checkpoint",
     "checkpoint_every",
-    "solver__cache_folder",
 )
 
 
@@ -81,7 +80,7 @@ class Judge:
 
     def rules(self, stage: Stage, problem: Problem) -> Sequence[Rule]:
         """Return the rules for a problem, whose dictionaries are judged by passes with exact codes."""
-        codes = problem.source.room_for_codes(len(stage.D), LAST_CODES) if self.keep_codes else None
+        codes = problem.room_for_codes(ANSWER_CODES, stage.seed, len(stage.D)) if self.keep_codes else None
         self.certifier = Certifier(problem, codes, self.clock)
         stationary, budget = Stationary(self.tol, self.certifier), MaxEpochs(self.max_iter)
         if self.measures:
@@ -125,7 +124,8 @@ def run_fit(
             report_so_far = judge.certifier.report_as_measured(stop.outcome)
             raise InterruptedFit(stop.outcome, report_so_far) from stop
     found = judge.certifier.report(solver, outcome)
-    return outcome, found, None if found.stats is None else judge.certifier.codes
+    codes = judge.certifier.codes
+    return outcome, found, None if found.stats is None or codes is None else codes.values
 
 
 def _first_stage(

@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 from vrmf import formulations
 from vrmf.arrays import Array
 from vrmf.checks import real_number
+from vrmf.dictionaries import atoms_from_rows
 from vrmf.estimators.base import Weights
 from vrmf.estimators.recovering import RankFinding, Recovering, balanced_rows, is_auto
 from vrmf.formulations import Formulation
-from vrmf.problem import atoms_from_rows
 from vrmf.recovery.path import PROGRESS
 from vrmf.sources import AbstractSource
 from vrmf.weights import DataSummary, chosen_weight

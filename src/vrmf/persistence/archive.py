@@ -31,7 +31,7 @@ import scipy.sparse
 
 from vrmf import solvers, terms
 from vrmf.formulations import Formulation
-from vrmf.problem import Measurement
+from vrmf.measurement import Measurement
 from vrmf.recovery.path import Progress
 from vrmf.seen import DataSeen
 from vrmf.solvers.sgd import SGDState
@@ -65,7 +65,10 @@ KINDS = "biufUS"
 CHUNK = 2**22
 
 #: Fields of values that files of earlier versions have, and the present ones do not.
-OBSOLETE = {("Progress", "rounding")}
+OBSOLETE = {
+    ("Progress", "rounding"),
+    *(("VR", name) for name in ("literal", "option", "tau", "cache_folder")),
+}
 
 
 class UnknownType(ValueError):

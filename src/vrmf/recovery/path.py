@@ -21,7 +21,8 @@ import numpy as np
 from vrmf.arrays import Array, row_norms
 from vrmf.coding import Atoms, Coder
 from vrmf.formulations import Formulation
-from vrmf.problem import Measurement, Problem
+from vrmf.measurement import Measurement
+from vrmf.problem import Problem
 from vrmf.recovery.noise import TRIM, low_rank_noise, noise_level, telling
 from vrmf.recovery.spectrum import Spectra, balanced_atoms, spectra, spectrum_of_fit
 from vrmf.running.path import AbstractPath, Stage

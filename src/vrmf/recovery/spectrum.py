@@ -19,10 +19,13 @@ import scipy.linalg
 from scipy.sparse.linalg import eigsh
 
 from vrmf.arrays import Array
+from vrmf.block import Block
+from vrmf.block_sums import CODES
 from vrmf.coding import Atoms, Coder
 from vrmf.formulations import Formulation
 from vrmf.problem import Problem
 from vrmf.sources import AbstractSource
+from vrmf.sources.companions import Carry
 from vrmf.stats import Stats
 
 #: More features than this, and the leading directions of the residual come from a random subspace.
@@ -35,7 +38,7 @@ SPARE, SUBSPACE_ROUNDS = 10, 3
 MOST_CODES = 2**29
 
 #: Names of codes that these rounds keep are this number and less.
-LOOK_CODES = -2
+LOOK_CODES = "codes of residuals"
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,13 +65,13 @@ class _BlockResiduals:
     trim: float
     directions: Array | None = None
 
-    def __call__(self, X: Array, known: Array | None) -> tuple[ResidualSums, Array]:
-        codes = self.formulation.encode(X, self.atoms, self.coder, known)
-        stats = self.formulation.stats(X, self.atoms, codes)
-        E = self._residual(X, codes.H).astype(np.float64, copy=False)
+    def __call__(self, block: Block) -> tuple[ResidualSums, dict[str, Array]]:
+        codes = self.formulation.encode(block, self.atoms, self.coder, block.companion(CODES))
+        stats = self.formulation.stats(block, self.atoms, codes)
+        E = self._residual(block.dense, codes.H).astype(np.float64, copy=False)
         products = E.T @ (E if self.directions is None else E @ self.directions)
         energy = float(np.sum(np.square(E)))
-        return ResidualSums(stats, products, energy), codes.H
+        return ResidualSums(stats, products, energy), {CODES: codes.H}
 
     def _residual(self, X: Array, H: Array) -> Array:
         if math.isinf(self.trim):
@@ -152,7 +155,7 @@ class _SmallResidual:
     passes = 1.0
 
     def __init__(self, source: AbstractSource, block: _BlockResiduals, basis: Array, most: int) -> None:
-        sums = source.reduce_codes(block)
+        sums: ResidualSums = source.reduce(block, carry=Carry())
         whole = sums.products
         self.stats, self.energy = sums.stats, sums.energy
         self.outside = _outside(basis, _outside(basis, whole).T)
@@ -175,15 +178,14 @@ class _LargeResidual:
     def __init__(self, source: AbstractSource, block: _BlockResiduals, basis: Array, most: int) -> None:
         k, d = block.atoms.D.shape
         V = np.random.default_rng(d).standard_normal((min(d, most + SPARE), d))
-        name = LOOK_CODES - zlib.crc32(block.atoms.D.tobytes())  # of this dictionary and no other
+        number = zlib.crc32(block.atoms.D.tobytes())  # of this dictionary and no other
         fits = source.n_samples * k * block.atoms.D.itemsize <= MOST_CODES
-        codes = source.room_for_codes(k, name) if fits else None
+        codes = source.companion(LOOK_CODES, number, k) if fits else None
         for i in range(SUBSPACE_ROUNDS):
             V = _orthonormal(_outside(basis, V.T).T)
             directions = np.concatenate([V, basis]).T
-            sums = source.reduce_codes(
-                replace(block, directions=directions), start=codes if i else None, keep=codes
-            )
+            carry = Carry.of(CODES, codes if i else None, codes)
+            sums: ResidualSums = source.reduce(replace(block, directions=directions), carry=carry)
             W = sums.products.T
             W, inside = W[: len(V)], W[len(V) :] @ basis.T
             self.squares, rotation = np.linalg.eigh(W @ V.T)

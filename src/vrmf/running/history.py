@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field
 
 from vrmf.arrays import Array
-from vrmf.problem import Measurement
+from vrmf.measurement import Measurement
 from vrmf.running.path import Stage
 from vrmf.solvers.base import State
 

@@ -24,7 +24,8 @@ import numpy as np
 
 from vrmf.arrays import Array
 from vrmf.compiled import working_seconds
-from vrmf.problem import Measurement, Problem
+from vrmf.measurement import Measurement
+from vrmf.problem import Problem
 from vrmf.running.clock import Clock, OutOfTime
 from vrmf.running.history import History, Iterate
 from vrmf.running.path import AbstractPath, SingleStage, Stage

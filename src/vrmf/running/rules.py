@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vrmf.arrays import Array
-from vrmf.problem import Measurement
+from vrmf.measurement import Measurement
 from vrmf.running.clock import Clock
 from vrmf.running.history import History, Iterate
 from vrmf.running.path import Stage

@@ -2,12 +2,15 @@
 
 >>> from vrmf.solvers import SOLVERS, VR
 >>> sorted(SOLVERS)
-['batch', 'sgd', 'smm', 'vr']
+['algorithm1', 'batch', 'sgd', 'smm', 'vr']
 >>> VR(batch_size=256, step_size=0.1).batch_size
 256
 """
 
+from typing import Any
+
 from vrmf.coding import Coder
+from vrmf.solvers.algorithm1 import Algorithm1
 from vrmf.solvers.base import AbstractSolver, AbstractStreamSolver, State
 from vrmf.solvers.batch import Batch
 from vrmf.solvers.sgd import SGD
@@ -15,7 +18,13 @@ from vrmf.solvers.smm import SMM
 from vrmf.solvers.vr import VR
 
 #: The solvers by the names that estimators and the command line accept.
-SOLVERS: dict[str, type[AbstractSolver]] = {"vr": VR, "smm": SMM, "sgd": SGD, "batch": Batch}
+SOLVERS: dict[str, type[AbstractSolver[Any]]] = {
+    "vr": VR,
+    "smm": SMM,
+    "sgd": SGD,
+    "batch": Batch,
+    "algorithm1": Algorithm1,
+}
 
 __all__ = [
     "SGD",
@@ -24,6 +33,7 @@ __all__ = [
     "VR",
     "AbstractSolver",
     "AbstractStreamSolver",
+    "Algorithm1",
     "Batch",
     "Coder",
     "State",

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
 from vrmf.arrays import Array
 from vrmf.coding import Coder
-from vrmf.problem import Measurement, Problem, squared_norm
-from vrmf.sources import Sample
-from vrmf.sources.base import WorkerCodes
+from vrmf.measurement import Measurement, squared_norm
+from vrmf.problem import Problem
+from vrmf.sources.companions import Companion
+from vrmf.sources.selection import Sample
 from vrmf.stats import Stats, WorstRows
 from vrmf.surrogate import IN_PASSING
 
@@ -32,13 +32,18 @@ class Anchor:
     sensitivity: float  #: of the gradient to the relative error of codes
     used: Array  #: in how many codes each atom takes part
     worst: WorstRows  #: the rows that are explained worst
-    codes: Array | WorkerCodes | None  #: of the rows summed over, if they are cached
+    codes: Companion | None  #: of the rows summed over, if they are stored
     sample: Sample | None  #: the rows summed over; None for all
     stats: Stats = field(repr=False)
 
     @classmethod
     def of(
-        cls, problem: Problem, D: Array, stats: Stats, codes: Any = None, sample: Sample | None = None
+        cls,
+        problem: Problem,
+        D: Array,
+        stats: Stats,
+        codes: Companion | None = None,
+        sample: Sample | None = None,
     ) -> Anchor:
         """Return the anchor that sums over rows at D make."""
         mapping = problem.mapping(stats, D, 1 / stats.largest_curvature)
@@ -85,7 +90,7 @@ class Anchor:
         """Return the anchor over twice the sample, from these sums and those over the new rows."""
         assert self.sample is not None
         seed, count = self.sample.seed, self.count
-        larger = problem.source.sample(2 * count, seed)
+        larger = problem.sample(2 * count, seed)
         added = Sample(seed, count, problem.n_samples if larger is None else larger.last)
-        stats = self.stats + problem.stats(self.D, coder, added, keep=self.codes)
+        stats = self.stats + problem.stats(self.D, coder, added, store=self.codes)
         return Anchor.of(problem, self.D, stats, self.codes, larger)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 from vrmf.arrays import Array
 from vrmf.checks import real_number, whole_number
 from vrmf.coding import Coder
-from vrmf.problem import Measurement, Problem
+from vrmf.measurement import Measurement
+from vrmf.problem import Problem
+from vrmf.sources.selection import Rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +28,10 @@ class State:
     measured: Measurement | None = None  #: of the dictionary that the last step began with
 
 
-class AbstractSolver(ABC):
+S = TypeVar("S", bound=State)
+
+
+class AbstractSolver(ABC, Generic[S]):
     """A frozen dataclass of options with ``init`` and ``step``.
 
     ``step`` is pure: it changes nothing, and from the same state it gives the same bits. Stopping,
@@ -34,18 +39,18 @@ class AbstractSolver(ABC):
     """
 
     @abstractmethod
-    def init(self, problem: Problem, D: Array, seed: int) -> State:
+    def init(self, problem: Problem, D: Array, seed: int) -> S:
         """Return the state before the first step, from the dictionary D."""
 
     @abstractmethod
-    def step(self, problem: Problem, state: State) -> State:
+    def step(self, problem: Problem, state: S) -> S:
         """Return the next state."""
 
     @abstractmethod
-    def answer(self, state: State) -> Array:
+    def answer(self, state: S) -> Array:
         """Return the dictionary to report if the run ended now."""
 
-    def going_on(self) -> AbstractSolver:
+    def going_on(self) -> AbstractSolver[S]:
         """Return the solver as it goes on from a dictionary that is nearly right."""
         return self
 
@@ -55,38 +60,36 @@ class AbstractSolver(ABC):
         """Whether the best dictionary that was measured is reported, if the answer is worse."""
 
 
-class AbstractStreamSolver(AbstractSolver):
+class AbstractStreamSolver(AbstractSolver[S]):
     """A solver that learns from one mini-batch after another, and so from streams as well."""
 
     batch_size: int | str
 
     @abstractmethod
-    def start(self, D: Array, seed: int) -> State:
+    def start(self, D: Array, seed: int) -> S:
         """Return the state before the first mini-batch."""
 
     @abstractmethod
-    def absorb(
-        self, problem: Problem, state: State, rows: Array | None = None, *, epoch_rows: int
-    ) -> State:
+    def absorb(self, problem: Problem, state: S, rows: Rows = None, *, epoch_rows: int) -> S:
         """Take one step with the given rows of the problem's source, or all of them.
 
         ``epoch_rows`` is the number of rows that count as an epoch.
         """
 
     @abstractmethod
-    def remembered(self, state: State, count: int) -> float:
+    def remembered(self, state: S, count: int) -> float:
         """Return for how many rows the sums stand when so many rows have joined."""
 
-    def init(self, problem: Problem, D: Array, seed: int) -> State:
+    def init(self, problem: Problem, D: Array, seed: int) -> S:
         checked_batch_size(self.batch_size, problem.n_samples, len(D))
         return self.start(D, seed)
 
-    def step(self, problem: Problem, state: State) -> State:
+    def step(self, problem: Problem, state: S) -> S:
         batch_size = checked_batch_size(self.batch_size, problem.n_samples, len(state.D))
-        rows = problem.source.draw(batch_size, state.seed, state.step)
-        return self.absorb(problem, state, rows, epoch_rows=problem.n_samples)
+        batch = problem.draw(batch_size, state.seed, state.step)
+        return self.absorb(problem, state, batch, epoch_rows=problem.n_samples)
 
-    def answer(self, state: State) -> Array:
+    def answer(self, state: S) -> Array:
         return state.D
 
     @property

@@ -9,7 +9,8 @@ import numpy as np
 from vrmf.arrays import Array
 from vrmf.checks import check_flags
 from vrmf.coding import Coder
-from vrmf.problem import Problem, feasible, reseed
+from vrmf.dictionaries import feasible, reseed
+from vrmf.problem import Problem
 from vrmf.solvers.base import AbstractSolver, State, check_auto_positive, check_coder, rises
 from vrmf.surrogate import IN_PASSING
 
@@ -28,7 +29,7 @@ class BatchState(State):
 
 
 @dataclass(frozen=True)
-class Batch(AbstractSolver):
+class Batch(AbstractSolver[BatchState]):
     """Full steps P ← prox(D − η ∇g(D)), then D ← P + momentum · (P − the last P).
 
     Each step costs one pass. When the objective rises the momentum is dropped and the method goes
@@ -59,8 +60,7 @@ class Batch(AbstractSolver):
     def init(self, problem: Problem, D: Array, seed: int) -> BatchState:
         return BatchState(D=D, seed=seed)
 
-    def step(self, problem: Problem, state: State) -> BatchState:
-        assert isinstance(state, BatchState)
+    def step(self, problem: Problem, state: BatchState) -> BatchState:
         stats = problem.stats(state.D, self.coder)
         measured = problem.measure(stats, state.D, effort=IN_PASSING)
         state = replace(
@@ -98,7 +98,7 @@ class Batch(AbstractSolver):
             reseeded=P is not kept,
         )
 
-    def answer(self, state: State) -> Array:
+    def answer(self, state: BatchState) -> Array:
         return state.D
 
     @property

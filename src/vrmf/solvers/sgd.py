@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from vrmf.arrays import Array
 from vrmf.checks import check_flags
 from vrmf.coding import Coder
-from vrmf.problem import Problem, reseed
+from vrmf.dictionaries import reseed
+from vrmf.problem import Problem
 from vrmf.solvers.base import (
     AbstractStreamSolver,
     State,
@@ -16,6 +17,7 @@ from vrmf.solvers.base import (
     check_coder,
 )
 from vrmf.solvers.usage import Usage
+from vrmf.sources.selection import Rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +30,7 @@ class SGDState(State):
 
 
 @dataclass(frozen=True)
-class SGD(AbstractStreamSolver):
+class SGD(AbstractStreamSolver[SGDState]):
     """Stochastic proximal gradient steps D ← prox(D − γ V), γ_t = β / (b t + β′).
 
     Parameters
@@ -61,13 +63,10 @@ class SGD(AbstractStreamSolver):
     def start(self, D: Array, seed: int) -> SGDState:
         return SGDState(D=D, seed=seed)
 
-    def remembered(self, state: State, count: int) -> float:
+    def remembered(self, state: SGDState, count: int) -> float:
         return float(state.solved + count)
 
-    def absorb(
-        self, problem: Problem, state: State, rows: Array | None = None, *, epoch_rows: int
-    ) -> SGDState:
-        assert isinstance(state, SGDState)
+    def absorb(self, problem: Problem, state: SGDState, rows: Rows = None, *, epoch_rows: int) -> SGDState:
         stats = problem.stats(state.D, self.coder, rows)
         scale, offset = state.scale, state.offset
         if state.step == 0:

@@ -9,9 +9,11 @@ import numpy as np
 from vrmf.arrays import Array
 from vrmf.checks import check_flags, real_number, whole_number
 from vrmf.coding import Coder
-from vrmf.problem import Problem, reseed
+from vrmf.dictionaries import reseed
+from vrmf.problem import Problem
 from vrmf.solvers.base import AbstractStreamSolver, State, check_auto_count, check_coder
 from vrmf.solvers.usage import Usage
+from vrmf.sources.selection import Rows
 from vrmf.stats import Stats
 from vrmf.surrogate import minimise_surrogate
 
@@ -27,7 +29,7 @@ class SMMState(State):
 
 
 @dataclass(frozen=True)
-class SMM(AbstractStreamSolver):
+class SMM(AbstractStreamSolver[SMMState]):
     """Minimise the surrogate (1/count)(½ tr(Dᵀ A D) − tr(Dᵀ B)) + ψ(D) after each mini-batch.
 
     A = Σ hᵀh and B = Σ hᵀ(x − r) are sums over the codes of all mini-batches so far.
@@ -63,22 +65,18 @@ class SMM(AbstractStreamSolver):
     def start(self, D: Array, seed: int) -> SMMState:
         return SMMState(D=D, seed=seed)
 
-    def absorb(
-        self, problem: Problem, state: State, rows: Array | None = None, *, epoch_rows: int
-    ) -> SMMState:
+    def absorb(self, problem: Problem, state: SMMState, rows: Rows = None, *, epoch_rows: int) -> SMMState:
         return self.absorb_sums(problem, state, problem.stats(state.D, self.coder, rows), epoch_rows)
 
-    def remembered(self, state: State, count: int) -> float:
-        assert isinstance(state, SMMState)
+    def remembered(self, state: SMMState, count: int) -> float:
         return self._kept(state) * state.weight + count
 
     def _kept(self, state: SMMState) -> float:
         """Return by what the sums so far are weighted when new ones join."""
         return (1 - 1 / (state.step + 1)) ** self.forgetting if state.step else 1.0
 
-    def absorb_sums(self, problem: Problem, state: State, stats: Stats, epoch_rows: int) -> SMMState:
+    def absorb_sums(self, problem: Problem, state: SMMState, stats: Stats, epoch_rows: int) -> SMMState:
         """Take one step with the sums over some rows at the present dictionary."""
-        assert isinstance(state, SMMState)
         gram, cross, weight = stats.gram, stats.cross(state.D), float(stats.count)
         if state.gram is not None and state.cross is not None:
             kept = self._kept(state)

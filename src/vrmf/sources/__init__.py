@@ -2,9 +2,9 @@
 
 >>> import numpy as np
 >>> source = as_source(np.arange(6.0).reshape(3, 2))
->>> source.reduce(lambda X: X.sum(axis=0))
+>>> source.reduce(lambda block: block.dense.sum(axis=0))
 array([6., 9.])
->>> source.reduce(lambda X: X.sum(axis=0), rows=np.array([0, 2]))
+>>> source.reduce(lambda block: block.dense.sum(axis=0), rows=np.array([0, 2]))
 array([4., 6.])
 """
 
@@ -16,14 +16,16 @@ from typing import Any
 
 from vrmf.arrays import Array
 from vrmf.sources.base import AbstractSource, RowCheck
-from vrmf.sources.layout import Layout, Sample
+from vrmf.sources.layout import Layout
 from vrmf.sources.lazy import current_client, lazy_part
 from vrmf.sources.local import LocalSource
+from vrmf.sources.selection import Batch, Sample
 from vrmf.sources.tables import AbstractTable
 from vrmf.sources.threads import single_threaded_blas, thread_count
 
 __all__ = [
     "AbstractSource",
+    "Batch",
     "Layout",
     "LocalSource",
     "RowCheck",

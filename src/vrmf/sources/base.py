@@ -9,21 +9,20 @@ import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Self, TypeVar
 
 import numpy as np
 import scipy.sparse
 
 from vrmf.arrays import Array
+from vrmf.block import Block
 from vrmf.checks import check_range, is_too_long
 from vrmf.running.clock import Clock
-from vrmf.sources.layout import Layout, Rows, Sample
+from vrmf.sources.companions import Carry, Companion
+from vrmf.sources.layout import Layout
+from vrmf.sources.selection import Batch, Rows, Sample
 
 T = TypeVar("T")
-
-#: A function of a block of rows and of its known codes, or None: a result, and the new codes.
-CodeFunction = Callable[[Array, Array | None], tuple[T, Array]]
 
 
 @dataclass(frozen=True)
@@ -90,14 +89,6 @@ class Reading:
         return X if self.mean is None else X - self.mean
 
 
-@dataclass(frozen=True)
-class WorkerCodes:
-    """The name of codes that workers keep beside their chunks."""
-
-    run: str
-    name: int
-
-
 class AbstractSource(ABC):
     """Rows of data, somewhere.
 
@@ -140,35 +131,31 @@ class AbstractSource(ABC):
         return self.layout.n_samples
 
     @abstractmethod
-    def map(self, function: Callable[[Array], T], rows: Rows = None) -> Iterator[T]:
+    def map(self, function: Callable[[Block], T], rows: Rows = None) -> Iterator[T]:
         """Apply a function to blocks of rows, in order: of all rows, or of those given."""
 
     @abstractmethod
-    def reduce(self, function: Callable[[Array], T], rows: Rows = None) -> T:
-        """Add up the results of :meth:`map`, over the blocks of each part and then over parts, in order."""
+    def reduce(
+        self, function: Callable[[Block], Any], rows: Rows = None, carry: Carry | None = None
+    ) -> Any:
+        """Add up the results of a function over the blocks of each part, and then over parts, in order.
 
-    @abstractmethod
-    def reduce_codes(
-        self, function: CodeFunction[T], rows: Rows = None, *, start: Any = None, keep: Any = None
-    ) -> T:
-        """Add up the results of a function that knows codes and makes codes.
-
-        ``start`` and ``keep`` come from :meth:`room_for_codes`: the function gets the codes of its
-        rows in the first, and those it returns are written into the second.
+        With ``carry`` the function finds the companions that it reads in the block, as far as they are
+        known there, and returns its result and the companions that it writes, by name.
         """
 
     @abstractmethod
-    def room_for_codes(self, n_components: int, name: int, folder: Path | None = None) -> Any:
-        """Return room for the codes of all rows, empty, in memory or in a file in a folder.
+    def companion(self, kind: str, number: int, width: int) -> Companion:
+        """Return a new companion with ``width`` entries for each row, which nothing has written yet.
 
-        The name tells rooms of one run apart.
+        The number tells those of a kind apart.
         """
 
     def close(self) -> None:  # noqa: B027 - most have nothing to give back
-        """Give back what was kept between calls: chunks that were read, codes on workers."""
+        """Give back what was stored between calls: chunks that were read, companions on workers."""
 
-    def draw(self, size: int, *key: int, sample: Sample | None = None) -> Array:
-        """Draw the sorted row numbers of a mini-batch (see :class:`~vrmf.sources.layout.Layout`)."""
+    def draw(self, size: int, *key: int, sample: Sample | None = None) -> Batch:
+        """Draw a mini-batch, which the key decides (see :class:`~vrmf.sources.layout.Layout`)."""
         return self.layout.draw(size, *key, sample=sample)
 
     def sample(self, count: int, seed: int) -> Sample | None:
@@ -199,12 +186,12 @@ class AbstractSource(ABC):
 
     def rows(self, rows: Array) -> Array:
         """Return the rows with the given sorted numbers."""
-        return np.concatenate(list(self.map(identity, rows)))
+        return np.concatenate(list(self.map(dense_rows, rows)))
 
 
-def identity(X: Array) -> Array:
-    """Return X; where tasks run, that is a copy."""
-    return X
+def dense_rows(block: Block) -> Array:
+    """Return the rows of a block as a matrix."""
+    return block.dense
 
 
 def added_up(results: Iterable[T]) -> T:

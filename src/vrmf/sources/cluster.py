@@ -17,7 +17,6 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext, suppress
-from pathlib import Path
 from typing import Any, TypeVar
 
 import cloudpickle
@@ -27,16 +26,11 @@ import numpy as np
 from distributed.comm import CommClosedError
 
 from vrmf.arrays import Array
-from vrmf.sources.base import (
-    AbstractSource,
-    CodeFunction,
-    Reading,
-    RowCheck,
-    WorkerCodes,
-    added_up,
-    identity,
-)
-from vrmf.sources.layout import Layout, Part, Rows, Sample
+from vrmf.block import Block
+from vrmf.sources.base import AbstractSource, Reading, RowCheck, added_up
+from vrmf.sources.companions import Carry, Companion
+from vrmf.sources.layout import Layout
+from vrmf.sources.selection import Batch, Part, Rows
 from vrmf.sources.tables import float_type, two_dimensional
 from vrmf.sources.worker import Job, Place, forget, run_part, run_parts
 
@@ -110,36 +104,23 @@ class ClusterSource(AbstractSource):
         self._active: dict[int, distributed.Future] = {}  #: chunks that mini-batches come from
         self._homes: dict[int, str] = {}  #: the workers where these are
         self._moved: set[int] = set()  #: active chunks of which a worker got a copy, to share the work
-        self._codes_at: dict[int, str] = {}  #: the workers that keep the newest codes of chunks
+        self._companions_at: dict[int, str] = {}  #: the workers that store the newest companions of chunks
 
-    def map(self, function: Callable[[Array], T], rows: Rows = None) -> Iterator[T]:
-        for results in self._results(Job(self.reading, function, summed=False), rows):
+    def map(self, function: Callable[[Block], T], rows: Rows = None) -> Iterator[T]:
+        for results in self._results(Job(self.reading, function, self.run, summed=False), rows):
             yield from results
 
-    def reduce(self, function: Callable[[Array], T], rows: Rows = None) -> T:
-        return added_up(self._results(Job(self.reading, function), rows))
+    def reduce(
+        self, function: Callable[[Block], Any], rows: Rows = None, carry: Carry | None = None
+    ) -> Any:
+        return added_up(self._results(Job(self.reading, function, self.run, carry), rows))
 
-    def reduce_codes(
-        self, function: CodeFunction[T], rows: Rows = None, *, start: Any = None, keep: Any = None
-    ) -> T:
-        job = Job(self.reading, function, with_codes=True, start=start, keep=keep)
-        return added_up(self._results(job, rows))
-
-    def room_for_codes(self, n_components: int, name: int, folder: Path | None = None) -> WorkerCodes:
-        """Return a name for codes in the memory of the workers; a folder is not used."""
-        return WorkerCodes(self.run, name)
-
-    def draw(self, size: int, *key: int, sample: Sample | None = None) -> Array:
-        active, following = self.layout.active_chunks(size, key[0], key[1], sample)
-        wanted = [*active.tolist(), following]
-        # Chunks of a lazy array are computed once for all mini-batches that need them.
-        self._active = {c: self._active.get(c) or self.client.compute(self._delayed[c]) for c in wanted}
-        self._homes = {c: home for c, home in self._homes.items() if c in self._active}
-        self._moved &= self._active.keys()
-        return super().draw(size, *key, sample=sample)
+    def companion(self, kind: str, number: int, width: int) -> Companion:
+        """Return the name of a companion in the memory of the workers."""
+        return Companion(kind, str(number))
 
     def close(self) -> None:
-        self._active, self._homes, self._moved, self._codes_at = {}, {}, set(), {}
+        self._active, self._homes, self._moved, self._companions_at = {}, {}, set(), {}
         if self.client.status == "running":
             with suppress(*_FAULTS, OSError):  # what is gone has forgotten all
                 self.client.run(forget, self.run, on_error="ignore")
@@ -149,12 +130,24 @@ class ClusterSource(AbstractSource):
         parts = [self._place(part) for part in self.layout.parts(rows)]
         blob = cloudpickle.dumps(job)
         try:
-            if not isinstance(rows, Sample | None) and all(part.chunk in self._active for part in parts):
+            if isinstance(rows, Batch):
+                self._activate(rows)
                 yield from self._called(blob, parts)
             else:
                 yield from self._scheduled(blob, parts, job)
         except _FAULTS as error:
             raise ClusterError(_told(error)) from error
+
+    def _activate(self, batch: Batch) -> None:
+        """Have the chunks of a mini-batch computed, and the one that is needed next, and forget others.
+
+        Chunks of a lazy array are computed once for all mini-batches that need them.
+        """
+        assert batch.chunks is not None
+        wanted = [*batch.chunks.tolist(), *([] if batch.next_chunk is None else [batch.next_chunk])]
+        self._active = {c: self._active.get(c) or self.client.compute(self._delayed[c]) for c in wanted}
+        self._homes = {c: home for c, home in self._homes.items() if c in self._active}
+        self._moved &= self._active.keys()
 
     def _place(self, part: Part) -> Place:
         assert part.chunk is not None
@@ -169,7 +162,7 @@ class ClusterSource(AbstractSource):
         shared = dask.delayed(bytes, pure=False)(blob)
         tasks = []
         for part in parts:
-            with self._near_codes(part.chunk, job):
+            with self._near_companions(part.chunk, job):
                 tasks.append(dask.delayed(run_part, pure=False)(self._delayed[part.chunk], shared, part))
         futures = self.client.compute(tasks, optimize_graph=False)
         for i in range(0, len(futures), FETCHED):
@@ -178,15 +171,15 @@ class ClusterSource(AbstractSource):
             answers = self.client.gather(futures[some])
             futures[some] = [None] * len(answers)  # the workers may forget them
             for part, (result, worker) in zip(parts[some], answers, strict=True):
-                if job.keep is not None:
-                    self._codes_at[part.chunk] = worker
+                if job.carry is not None and job.carry.writes:
+                    self._companions_at[part.chunk] = worker
                 yield result
 
-    def _near_codes(self, chunk: int, job: Job) -> Any:
-        """Return a context for the task of a chunk, which asks for the worker that keeps its codes."""
-        if job.start is None or chunk not in self._codes_at:
+    def _near_companions(self, chunk: int, job: Job) -> Any:
+        """Return a context for the task of a chunk, which prefers the worker that stores its companions."""
+        if job.carry is None or not job.carry.reads or chunk not in self._companions_at:
             return nullcontext()
-        return dask.annotate(workers=[self._codes_at[chunk]], allow_other_workers=True)
+        return dask.annotate(workers=[self._companions_at[chunk]], allow_other_workers=True)
 
     def _wait(self, futures: list[distributed.Future]) -> None:
         """Wait for futures, but not for ever if there are no workers."""
@@ -225,7 +218,7 @@ class ClusterSource(AbstractSource):
             patience.spend(False)
 
     def _find(self, chunks: list[int]) -> dict[int, str]:
-        """Return at which workers the active chunks are, if possible those that keep their codes."""
+        """Return at which workers the active chunks are, if possible those that store their companions."""
         patience = _Patience("Chunks of a mini-batch have been on no worker")
         while unknown := [chunk for chunk in chunks if chunk not in self._homes]:
             futures = [self._active[chunk] for chunk in unknown]
@@ -237,28 +230,33 @@ class ClusterSource(AbstractSource):
             share, found = -(-len(chunks) // max(1, len(everyone))), 0
             for chunk, future in zip(unknown, futures, strict=True):
                 workers = sorted(holders.get(future.key, ()))
-                if workers and not self._moves(chunk, workers, everyone, share):
-                    keeper = self._codes_at.get(chunk, "")
-                    self._homes[chunk] = keeper if keeper in workers else workers[0]
+                if workers and not self._is_moved(chunk, workers, everyone, share):
+                    preferred = self._companions_at.get(chunk, "")
+                    self._homes[chunk] = preferred if preferred in workers else workers[0]
                 found += bool(workers)
             patience.spend(found == len(unknown))
         return self._homes
 
-    def _moves(self, chunk: int, workers: list[str], everyone: list[str], share: int) -> bool:
+    def _is_moved(self, chunk: int, workers: list[str], everyone: list[str], share: int) -> bool:
         """Have an active chunk copied to an idle worker if its own have their share of them already.
 
-        The copy lasts while the chunk is active. One whose codes are kept stays with them.
+        The copy lasts while the chunk is active. A chunk with companions stays with them.
         """
         load = Counter(self._homes.values())
         idlest = min(everyone, key=lambda worker: load[worker])
         is_fair = load[workers[0]] < share or load[idlest] >= share
-        if is_fair or chunk in self._codes_at or chunk in self._moved:
+        if is_fair or chunk in self._companions_at or chunk in self._moved:
             return False
         self._moved.add(chunk)
         self._active[chunk] = self.client.submit(
-            identity, self._active[chunk], workers=[idlest], allow_other_workers=True, pure=False
+            _copied, self._active[chunk], workers=[idlest], allow_other_workers=True, pure=False
         )
         return True
+
+
+def _copied(X: Array) -> Array:
+    """Return X; on the worker that runs this it is a copy."""
+    return X
 
 
 class _Patience:

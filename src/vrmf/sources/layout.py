@@ -13,8 +13,7 @@ sums have the same bits.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -22,6 +21,8 @@ import numpy as np
 
 from vrmf.arrays import Array
 from vrmf.checks import one_of, whole_number
+from vrmf.sources.schedule import BatchPlan, Track, tracks_of
+from vrmf.sources.selection import Batch, Part, Rows, Sample
 
 #: Rows of a block in double precision, twice as many in single, unless fewer make up BLOCK_BYTES.
 BLOCK_ROWS = 512
@@ -36,56 +37,6 @@ FEW_CHUNKS = 16
 
 #: Orders of chunks and of rows that are remembered.
 REMEMBERED = 4
-
-
-@dataclass(frozen=True)
-class Sample:
-    """The rows at some places of a random order of all rows, which the seed decides."""
-
-    seed: int
-    first: int  #: the place where the sample begins
-    last: int  #: the place before which it ends
-
-
-@dataclass(frozen=True, eq=False)
-class Part:
-    """Rows whose sum is formed first: a whole chunk, or chosen rows."""
-
-    rows: Any  #: a slice, or sorted row numbers
-    chunk: int | None  #: in which all of them lie, or None if they may lie anywhere
-
-    def __len__(self) -> int:
-        return self.rows.stop - self.rows.start if isinstance(self.rows, slice) else len(self.rows)
-
-
-@dataclass(frozen=True, eq=False)
-class Lane:
-    """Chunks that a pointer goes through, one after the other."""
-
-    chunks: Array
-    begins: Array  #: where on the lane each chunk begins
-    length: int
-
-    @classmethod
-    def of(cls, chunks: Array, sizes: Array, skipped: int) -> Lane:
-        """Return the lane of chunks of which the first one's rows come last, as many as are skipped."""
-        sizes = np.append(sizes, skipped)
-        sizes[0] -= skipped
-        chunks, sizes = np.append(chunks, chunks[0])[sizes > 0], sizes[sizes > 0]
-        return cls(chunks, np.cumsum(sizes) - sizes, int(np.sum(sizes)))
-
-
-def _progress(lanes: list[Lane], drawn: int) -> list[int]:
-    """Return how far the pointers have come when so many rows have been drawn from all lanes."""
-    places, total = [], sum(lane.length for lane in lanes)
-    for lane in lanes:
-        places.append(drawn * lane.length // total)
-        drawn, total = drawn - places[-1], total - lane.length
-    return places
-
-
-#: All rows, those with the given sorted numbers, or a sample.
-Rows = Array | Sample | None
 
 
 class Layout:
@@ -131,7 +82,7 @@ class Layout:
 
     @property
     def least_batch(self) -> int:
-        """The rows of a mini-batch below which it costs no less: LEAST_ROWS of each chunk it comes from."""
+        """The smallest mini-batch that is worth reading its chunks: LEAST_ROWS of each."""
         return LEAST_ROWS * self.window if self.by_blocks else 1
 
     # Parts -------------------------------------------------------------------------------------
@@ -144,6 +95,8 @@ class Layout:
             if self.by_blocks:
                 return [self.whole(int(chunk)) for chunk in np.sort(self._sampled_chunks(rows))]
             rows = self._sampled_rows(rows)
+        if isinstance(rows, Batch):
+            rows = rows.rows
         if not self.by_blocks:
             return [Part(rows, None)]
         chunks = np.searchsorted(self.bounds, rows, side="right") - 1
@@ -166,62 +119,34 @@ class Layout:
             count = int(np.sum(self.sizes[chunks]))
         return None if 2 * count > self.n_samples else Sample(seed, 0, count)
 
-    def draw(self, size: int, *key: int, sample: Sample | None = None) -> Array:
-        """Draw the sorted row numbers of a mini-batch; the key (seed, step, …) decides.
-
-        They come from the rows of the sample, if there is one.
-        """
+    def draw(self, size: int, *key: int, sample: Sample | None = None) -> Batch:
+        """Draw a mini-batch, of the rows of the sample if there is one; the key (seed, step, …) decides."""
         rng = np.random.default_rng(key)
         if not self.by_blocks:
             among = None if sample is None else self._sampled_rows(sample)
             count = self.n_samples if among is None else len(among)
             chosen = np.sort(rng.choice(count, size, replace=False, shuffle=False))
-            return chosen if among is None else among[chosen]
-        shares = self._shares(size, key[0], key[1], sample)
+            return Batch(chosen if among is None else among[chosen])
+        plan = self._plan(size, key[0], key[1], sample)
+        counts = sorted(plan.rows_by_chunk().items())
         each = [
             self.bounds[chunk] + rng.choice(int(self.sizes[chunk]), count, replace=False, shuffle=False)
-            for chunk, count in sorted(shares.items())
+            for chunk, count in counts
         ]
-        return np.sort(np.concatenate(each))
+        following = plan.next_chunk()
+        if following is None:
+            following = int(self._tracks(size, key[0], plan.pass_number + 1, sample)[0].chunks[0])
+        return Batch(np.sort(np.concatenate(each)), np.array([chunk for chunk, _ in counts]), following)
 
-    def active_chunks(self, size: int, seed: int, step: int, sample: Sample | None) -> tuple[Array, int]:
-        """Return the chunks that the mini-batch of a step comes from, and the one that comes next."""
-        turn, lanes, _, after = self._moves(size, seed, step, sample)
-        waits = []
-        for lane, place in zip(lanes, after, strict=True):
-            number = int(np.searchsorted(lane.begins, place))
-            if number < len(lane.chunks):
-                waits.append(((lane.begins[number] - place) / lane.length, int(lane.chunks[number])))
-        following = min(waits)[1] if waits else int(self._lanes(size, seed, turn + 1, sample)[0].chunks[0])
-        return np.sort(list(self._shares(size, seed, step, sample))), following
-
-    def _shares(self, size: int, seed: int, step: int, sample: Sample | None) -> dict[int, int]:
-        """Return how many rows of a mini-batch come from which chunk.
-
-        A chunk gives as many rows as a pointer moves on in it. So over a pass it gives as many as it
-        has, and each row is drawn equally often, however unequal chunks are.
-        """
-        _, lanes, before, after = self._moves(size, seed, step, sample)
-        shares: dict[int, int] = {}
-        for lane, start, stop in zip(lanes, before, after, strict=True):
-            first, last = lane.begins.searchsorted(start, "right") - 1, lane.begins.searchsorted(stop)
-            edges = [start, *lane.begins[first + 1 : last].tolist(), stop]
-            for chunk, (low, high) in zip(lane.chunks[first:last].tolist(), pairwise(edges), strict=False):
-                if high > low:
-                    shares[chunk] = shares.get(chunk, 0) + high - low
-        return shares
-
-    def _moves(
-        self, size: int, seed: int, step: int, sample: Sample | None
-    ) -> tuple[int, list[Lane], list[int], list[int]]:
-        """Return the pass that a step is in, its lanes, and where pointers are before and after it."""
-        total = sum(lane.length for lane in self._lanes(size, seed, 0, sample))
+    def _plan(self, size: int, seed: int, step: int, sample: Sample | None) -> BatchPlan:
+        """Return from which chunks the mini-batch of a step comes."""
+        total = sum(track.length for track in self._tracks(size, seed, 0, sample))
         if size > total:
             raise ValueError(f"A mini-batch has {size} rows. Use at most {total}, as many as there are.")
-        turn, drawn = divmod(step * size, total)
+        pass_number, drawn = divmod(step * size, total)
         drawn = min(drawn, total - size)  # the last mini-batch of a pass does not reach into the next
-        lanes = self._lanes(size, seed, turn, sample)
-        return turn, lanes, _progress(lanes, drawn), _progress(lanes, drawn + size)
+        tracks = self._tracks(size, seed, pass_number, sample)
+        return BatchPlan.between(pass_number, tracks, drawn, drawn + size)
 
     def spread(self, count: int) -> Array:
         """Return the numbers of about ``count`` rows for a first look, evenly spread over the data."""
@@ -264,25 +189,20 @@ class Layout:
         begins = np.cumsum(self.sizes[order]) - self.sizes[order]
         return order[(sample.first <= begins) & (begins < sample.last)]
 
-    def _lanes(self, size: int, seed: int, turn: int, sample: Sample | None) -> list[Lane]:
-        """Return the lanes of a pass: all chunks in a random order, cut into a piece for each lane."""
+    def _tracks(self, size: int, seed: int, pass_number: int, sample: Sample | None) -> list[Track]:
+        """Return the tracks of a pass: all chunks in a random order, cut into a few pieces."""
         count = min(self.window, max(2, size // LEAST_ROWS))
 
-        def compute() -> list[Lane]:
+        def compute() -> list[Track]:
             chunks = np.arange(self.n_chunks) if sample is None else self._sampled_chunks(sample)
-            order = np.random.default_rng([seed, turn, 4]).permutation(chunks)
-            pieces = np.array_split(order, min(count, len(order)))
-            # Pointers begin at different places of a chunk, so that they do not enter new ones together;
-            # what lies before that place comes at the end.
-            return [
-                Lane.of(piece, self.sizes[piece], number * int(self.sizes[piece[0]]) // len(pieces))
-                for number, piece in enumerate(pieces)
-            ]
+            order = np.random.default_rng([seed, pass_number, 4]).permutation(chunks)
+            return tracks_of(order, self.sizes, count)
 
-        known: list[Lane] = self._once((count, seed, turn, sample), compute)
+        known: list[Track] = self._once((count, seed, pass_number, sample), compute)
         return known
 
-    def _once(self, key: Any, compute: Any) -> Any:
+    def _once(self, key: Any, compute: Callable[[], Any]) -> Any:
+        """Return what ``compute`` gives, which is remembered under the key."""
         if key not in self._remembered:
             while len(self._remembered) >= REMEMBERED:
                 self._remembered.pop(next(iter(self._remembered)))

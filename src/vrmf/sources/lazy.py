@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from vrmf.arrays import Array
+from vrmf.block import Block
 from vrmf.checks import whole_number
 from vrmf.sources.base import Reading
 from vrmf.sources.layout import block_slices
@@ -55,7 +56,7 @@ def lazy_part(X: Any) -> Any:
 
 
 def lazy_blocks(
-    X: Any, function: Callable[[Iterable[Array]], Array], reading: Reading, width: int, dtype: Any
+    X: Any, function: Callable[[Iterable[Block]], Array], reading: Reading, width: int, dtype: Any
 ) -> Any:
     """Return the lazy array of a function of blocks of rows that gives ``width`` numbers for each row.
 
@@ -66,14 +67,14 @@ def lazy_blocks(
 
 
 def _over_blocks(
-    X: Array, function: Callable[[Iterable[Array]], Array], reading: Reading, block_info: Any = None
+    X: Array, function: Callable[[Iterable[Block]], Array], reading: Reading, block_info: Any = None
 ) -> Array:
     """Return what a function gives for the blocks of a chunk."""
     first = block_info[0]["array-location"][0][0] if block_info else 0
     blocks = block_slices(len(X), X.shape[1], reading.dtype) or [slice(0, 0)]
     with single_threaded_blas():
         return function(
-            reading(X[block], slice(first + block.start, first + block.stop)) for block in blocks
+            Block(reading(X[where], slice(first + where.start, first + where.stop))) for where in blocks
         )
 
 

@@ -8,6 +8,7 @@ worked on, the next one is read by a thread of its own.
 from __future__ import annotations
 
 import itertools
+import os
 import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -17,11 +18,14 @@ from typing import Any, TypeVar
 import numpy as np
 
 from vrmf.arrays import Array
+from vrmf.block import Block
 from vrmf.checks import whole_number
 from vrmf.lazily import computed_once
 from vrmf.running.clock import check_time, watched_by
-from vrmf.sources.base import AbstractSource, CodeFunction, Reading, RowCheck, added_up
-from vrmf.sources.layout import Layout, Part, Rows, Sample, block_slices
+from vrmf.sources.base import AbstractSource, Reading, RowCheck, added_up
+from vrmf.sources.companions import Carry, Companion
+from vrmf.sources.layout import Layout, block_slices
+from vrmf.sources.selection import Batch, Part, Rows, Sample
 from vrmf.sources.tables import AbstractRowTable, AbstractTable, as_table
 from vrmf.sources.threads import single_threaded_blas, thread_count
 
@@ -48,6 +52,9 @@ class LocalSource(AbstractSource):
         memory and from mapped arrays up to 1 GiB, else by blocks.
     window : int
         Chunks that a mini-batch comes from, by blocks.
+    companion_folder : str, path or None
+        A folder on disk for arrays by row, such as the codes of all rows that VR stores, which are in
+        memory otherwise.
     """
 
     def __init__(
@@ -60,6 +67,7 @@ class LocalSource(AbstractSource):
         chunk_rows: int | None = None,
         sampling: str = "auto",
         window: int = 2,
+        companion_folder: str | os.PathLike[str] | None = None,
     ) -> None:
         self.table: AbstractTable = as_table(X)
         if chunk_rows is not None:
@@ -75,41 +83,28 @@ class LocalSource(AbstractSource):
             raise ValueError('`sampling` is "rows", but these data are read by chunks. Use "blocks".')
         self.layout = Layout(self.table.bounds(chunk_rows), sampling, window)
         self.n_threads = thread_count(n_jobs)
+        self.companion_folder = _folder("companion_folder", companion_folder)
         self._chunks: dict[int, Future[Array]] = {}  #: that are read or being read, last used last
 
-    def map(self, function: Callable[[Array], T], rows: Rows = None) -> Iterator[T]:
-        for results in self._results(lambda X, where: function(X), rows):
+    def map(self, function: Callable[[Block], T], rows: Rows = None) -> Iterator[T]:
+        for results in self._results(lambda X, numbers: function(Block(X)), rows):
             yield from results
 
-    def reduce(self, function: Callable[[Array], T], rows: Rows = None) -> T:
-        return added_up(map(added_up, self._results(lambda X, where: function(X), rows)))
-
-    def reduce_codes(
-        self, function: CodeFunction[T], rows: Rows = None, *, start: Any = None, keep: Any = None
-    ) -> T:
-        def work(X: Array, where: Any) -> T:
-            result, H = function(X, None if start is None else start[where])
-            if keep is not None:
-                keep[where] = H
-            return result
-
-        return added_up(map(added_up, self._results(work, rows)))
+    def reduce(
+        self, function: Callable[[Block], Any], rows: Rows = None, carry: Carry | None = None
+    ) -> Any:
+        return added_up(map(added_up, self._results(_with_companions(function, carry), rows)))
 
     def row_names(self, start: int, stop: int) -> list[str] | None:
         return self.table.row_names(start, stop)
 
-    def room_for_codes(self, n_components: int, name: int, folder: Path | None = None) -> Array:
-        shape = (self.n_samples, n_components)
-        if folder is None:
-            return np.empty(shape, dtype=self.dtype)
+    def companion(self, kind: str, number: int, width: int) -> Companion:
+        shape = (self.n_samples, width)
+        if self.companion_folder is None:
+            return Companion(kind, str(number), np.empty(shape, dtype=self.dtype))
         # The file has no name: it is gone when the last view of it is.
-        with tempfile.TemporaryFile(prefix="vrmf-codes-", dir=folder) as file:
-            return np.memmap(file, dtype=self.dtype, mode="w+", shape=shape)
-
-    def draw(self, size: int, *key: int, sample: Sample | None = None) -> Array:
-        if self.layout.by_blocks and not self.table.in_memory:
-            self._ahead = self.layout.active_chunks(size, key[0], key[1], sample)[1]
-        return super().draw(size, *key, sample=sample)
+        with tempfile.TemporaryFile(prefix="vrmf-", dir=self.companion_folder) as file:
+            return Companion(kind, str(number), np.memmap(file, dtype=self.dtype, mode="w+", shape=shape))
 
     def close(self) -> None:
         self._chunks.clear()
@@ -120,18 +115,19 @@ class LocalSource(AbstractSource):
         """Yield the results for the blocks of each part, which are to be taken before the next."""
         parts = self.layout.parts(rows)
         by_chunks = not self.table.in_memory and parts[0].chunk is not None
-        # A mini-batch keeps the chunks of its window; more chunks than that are read one by one.
+        # The chunks of a mini-batch stay in memory together; more chunks than that are read one by one.
         passes = isinstance(rows, Sample | None) or len(parts) > self.layout.window + 1
         groups = [[part] for part in parts] if by_chunks and passes else [parts]
+        next_chunk = rows.next_chunk if isinstance(rows, Batch) else None
         with single_threaded_blas():
             for group, following in zip(groups, [*groups[1:], []], strict=True):
-                ahead = [part.chunk for part in following] if passes else [self._ahead]
+                ahead = [part.chunk for part in following] if passes else [next_chunk]
                 yield from self._group_results(work, group, ahead)
 
     def _group_results(
         self, work: Callable[[Array, Any], T], group: list[Part], ahead: list[int | None]
     ) -> Iterator[Iterator[T]]:
-        # Chunks are held by local names only: they are gone when the next ones are read.
+        # Only local names refer to chunks: they are gone when the next ones are read.
         cuts = [block_slices(len(part), self.n_features, self.dtype) for part in group]
         blocks = [
             (part, reader, block)
@@ -174,13 +170,10 @@ class LocalSource(AbstractSource):
 
     # Reading ahead -----------------------------------------------------------------------------
 
-    #: The chunk that mini-batches need next, by blocks.
-    _ahead: int | None = None
-
     def _load(self, wanted: list[int], ahead: list[int | None]) -> list[Array]:
         """Return the chunks that are wanted, and have the first that comes next read meanwhile.
 
-        Those used last are kept, but never more than the window and one, and in a pass, which wants
+        Those used last stay in memory, but never more than the window and one, and in a pass, which wants
         one chunk at a time, none that is done with. Data that fit into the window are read once.
         """
         most = self.layout.window + 1
@@ -220,3 +213,37 @@ def within(X: Array, part: Part, layout: Layout, where: slice) -> Array:
         return X[where]
     assert part.chunk is not None
     return X[part.rows[where] - layout.bounds[part.chunk]]
+
+
+def _with_companions(function: Callable[[Block], Any], carry: Carry | None) -> Callable[[Array, Any], Any]:
+    """Return a function of rows and their numbers, which reads and writes what is carried."""
+    if carry is None:
+        return lambda X, numbers: function(Block(X))
+    reads = {name: _values(companion) for name, companion in carry.reads.items()}
+    writes = {name: _values(companion) for name, companion in carry.writes.items()}
+
+    def work(X: Array, numbers: Any) -> Any:
+        result, written = function(Block(X, {name: known[numbers] for name, known in reads.items()}))
+        for name, values in writes.items():
+            values[numbers] = written[name]
+        return result
+
+    return work
+
+
+def _values(companion: Companion) -> Array:
+    """Return the array of a companion that this process stores."""
+    if companion.values is None:
+        raise ValueError(f"The {companion.kind} are on the workers of a cluster, not in this process.")
+    return companion.values
+
+
+def _folder(name: str, value: Any) -> Path | None:
+    """Return a folder that exists, or None."""
+    if value is None:
+        return None
+    if not isinstance(value, str | os.PathLike):
+        raise ValueError(f"`{name}` is {value!r}. Use the path of a folder, or None.")
+    if not Path(value).is_dir():
+        raise ValueError(f"`{name}` is {str(value)!r}. Use a folder that exists.")
+    return Path(value)

@@ -16,7 +16,9 @@ import distributed
 import numpy as np
 
 from vrmf.arrays import Array
-from vrmf.sources.base import Reading, WorkerCodes, added_up
+from vrmf.block import Block
+from vrmf.sources.base import Reading, added_up
+from vrmf.sources.companions import Carry
 from vrmf.sources.layout import block_slices
 from vrmf.sources.threads import single_threaded_blas
 
@@ -26,11 +28,10 @@ class Job:
     """What is to be done with each part of a pass or of a mini-batch."""
 
     reading: Reading
-    function: Callable[..., Any]
-    with_codes: bool = False  #: whether the function takes and gives codes
+    function: Callable[[Block], Any]
+    run: str  #: of which the companions are
+    carry: Carry | None = None
     summed: bool = True
-    start: WorkerCodes | None = None
-    keep: WorkerCodes | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,8 +47,8 @@ class Place:
 KEPT_BYTES = 2**27
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 
-#: The codes that this worker keeps, by run, name and chunk.
-_CODES: dict[tuple[str, int, int], Array] = {}
+#: The companions that this worker stores, by run, kind, name and chunk.
+_STORED: dict[tuple[str, str, str, int], Array] = {}
 
 
 def run_part(X: Array, blob: bytes, place: Place) -> tuple[Any, str]:
@@ -73,32 +74,41 @@ async def run_parts(
 
 
 def forget(run: str) -> None:
-    """Drop all codes of a run, and give freed memory back."""
-    for key in [key for key in _CODES if key[0] == run]:
-        _CODES.pop(key, None)
+    """Drop all companions of a run, and give freed memory back."""
+    for key in [key for key in _STORED if key[0] == run]:
+        _STORED.pop(key, None)
     with contextlib.suppress(AttributeError, OSError, TypeError):
         ctypes.CDLL(None).malloc_trim(0)
 
 
 def _result(X: Array, job: Job, place: Place) -> Any:
-    """Do a job block by block, with the codes that are known here."""
+    """Do a job block by block, with the companions that are known here."""
     X = X if place.rows is None else X[place.rows]
     numbers = place.first + (np.arange(len(X)) if place.rows is None else place.rows)
-    known = None if job.start is None else _CODES.get((job.start.run, job.start.name, place.chunk))
-    known = known if known is None or place.rows is None else known[place.rows]
-    results, codes = [], []
+    known = _known(job, place)
+    results, written = [], []
     with single_threaded_blas(), np.errstate(over="ignore", invalid="ignore"):
-        for block in block_slices(len(X), X.shape[1], job.reading.dtype):
-            Z = job.reading(X[block], numbers[block])
-            if job.with_codes:
-                result, H = job.function(Z, None if known is None else known[block])
-                codes.append(H)
-            else:
-                result = job.function(Z)
+        for where in block_slices(len(X), X.shape[1], job.reading.dtype):
+            rows = job.reading(X[where], numbers[where])
+            result = job.function(Block(rows, {name: values[where] for name, values in known.items()}))
+            if job.carry is not None:
+                result, more = result
+                written.append(more)
             results.append(result)
-    if job.keep is not None:
-        _keep(job, place.chunk, np.concatenate(codes))
+    if job.carry is not None and job.carry.writes:
+        for name in job.carry.writes:
+            _store(job, name, place.chunk, np.concatenate([more[name] for more in written]))
     return added_up(results) if job.summed else results
+
+
+def _known(job: Job, place: Place) -> dict[str, Array]:
+    """Return the companions of some rows of a chunk that a job reads, as far as this worker has them."""
+    known = {}
+    for name, companion in ({} if job.carry is None else job.carry.reads).items():
+        values = _STORED.get((job.run, companion.kind, companion.name, place.chunk))
+        if values is not None:
+            known[name] = values if place.rows is None else values[place.rows]
+    return known
 
 
 @functools.lru_cache(maxsize=2)
@@ -124,10 +134,11 @@ def _reuse_memory() -> None:
         library.mallopt(M_TRIM_THRESHOLD, KEPT_BYTES)
 
 
-def _keep(job: Job, chunk: int, codes: Array) -> None:
-    """Keep the codes of a chunk, and forget those of all but the two anchors that are still in use."""
-    assert job.keep is not None
-    alive = {room.name for room in (job.start, job.keep) if room is not None}
-    for key in [key for key in _CODES if key[0] == job.keep.run and key[1] not in alive]:
-        _CODES.pop(key, None)
-    _CODES[job.keep.run, job.keep.name, chunk] = codes
+def _store(job: Job, name: str, chunk: int, values: Array) -> None:
+    """Store a companion of a chunk, and drop those of its kind that the job neither reads nor writes."""
+    assert job.carry is not None
+    companion = job.carry.writes[name]
+    used = {each.name for each in (*job.carry.reads.values(), *job.carry.writes.values())}
+    for key in [key for key in _STORED if key[:2] == (job.run, companion.kind) and key[2] not in used]:
+        _STORED.pop(key, None)
+    _STORED[job.run, companion.kind, companion.name, chunk] = values

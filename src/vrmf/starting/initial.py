@@ -10,8 +10,8 @@ import numpy as np
 
 from vrmf.arrays import Array
 from vrmf.callers import level_of_caller
+from vrmf.dictionaries import feasible
 from vrmf.formulations import Formulation
-from vrmf.problem import feasible
 from vrmf.sources import AbstractSource, single_threaded_blas
 from vrmf.starting.contest import STARTS, best_start, has_dear_codes, rows_for_contest
 from vrmf.starting.starts import (

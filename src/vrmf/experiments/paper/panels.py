@@ -14,8 +14,9 @@ from sklearn.datasets import load_digits
 
 from vrmf import datasets, formulations
 from vrmf.arrays import Array
+from vrmf.dictionaries import atoms_from_rows
 from vrmf.formulations import Formulation
-from vrmf.problem import Problem, atoms_from_rows
+from vrmf.problem import Problem
 from vrmf.sources import as_source
 
 ATOMS = 49

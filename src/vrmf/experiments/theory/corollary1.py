@@ -11,10 +11,11 @@ from matplotlib.figure import Figure
 
 from vrmf.arrays import Array
 from vrmf.curves import EXACT, WarmProblem, watched
+from vrmf.dictionaries import atoms_from_rows
 from vrmf.experiments.base import Experiment, Results, Scale, Step
 from vrmf.experiments.theory.fits import doublings, fitted_slope
 from vrmf.formulations import Formulation
-from vrmf.problem import Problem, atoms_from_rows
+from vrmf.problem import Problem
 from vrmf.running.loop import iterate
 from vrmf.solvers import VR, AbstractSolver, Batch
 from vrmf.solvers.base import paper_batch_size, paper_inner_steps

@@ -17,9 +17,10 @@ from sklearn.datasets import load_digits
 
 from vrmf.arrays import Array
 from vrmf.curves import EXACT, WarmProblem
+from vrmf.dictionaries import atoms_from_rows
 from vrmf.experiments.base import Results
 from vrmf.formulations import Formulation
-from vrmf.problem import Problem, atoms_from_rows
+from vrmf.problem import Problem
 from vrmf.sources import as_source
 
 

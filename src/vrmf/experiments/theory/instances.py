@@ -18,8 +18,9 @@ from sklearn.datasets import load_digits
 from vrmf import formulations
 from vrmf.arrays import Array
 from vrmf.coding import Coder
+from vrmf.dictionaries import atoms_from_rows
 from vrmf.formulations import Formulation
-from vrmf.problem import Problem, atoms_from_rows
+from vrmf.problem import Problem
 from vrmf.sources import as_source
 from vrmf.terms import grid_laplacian
 

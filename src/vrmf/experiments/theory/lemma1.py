@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 
 from vrmf.arrays import Array
 from vrmf.coding import Atoms
+from vrmf.dictionaries import feasible
 from vrmf.experiments.base import Experiment, Results, Scale, Step
 from vrmf.experiments.theory.instances import (
     EXACT,
@@ -24,7 +25,8 @@ from vrmf.experiments.theory.instances import (
 )
 from vrmf.experiments.theory.lemma2 import row_gradients
 from vrmf.formulations import dictionary_learning
-from vrmf.problem import Problem, feasible, squared_norm
+from vrmf.measurement import squared_norm
+from vrmf.problem import Problem
 from vrmf.theory import estimate_lipschitz, gradient_differences
 
 #: Lengths of steps from D, relative to ‖D‖: for differences of the loss, and of gradients.

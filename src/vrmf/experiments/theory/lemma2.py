@@ -22,7 +22,8 @@ from vrmf.experiments.theory.instances import (
     small_problem,
     start,
 )
-from vrmf.problem import Problem, squared_norm
+from vrmf.measurement import squared_norm
+from vrmf.problem import Problem
 from vrmf.running.loop import iterate
 from vrmf.solvers import VR
 from vrmf.solvers.base import paper_batch_size

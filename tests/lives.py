@@ -15,24 +15,24 @@ from typing import Any
 from shells import make, rows
 from vrmf.arrays import Array
 from vrmf.estimators import AbstractFactorizer
-from vrmf.solvers import VR
+from vrmf.solvers import VR, Algorithm1
 
 #: Every solver, and every way in which VR keeps its state.
 SOLVERS: dict[str, Any] = {
     "vr": "vr",
     "vr-on-samples": VR(batch_size=1, inner_steps=10),
     "vr-without-cache": VR(cache_megabytes=0),
-    "vr-literal": VR(literal=True, step_size=1e-3),
+    "algorithm1": Algorithm1(step_size=1e-3),
     "vr-plain-steps": VR(step_size=0.01),
-    "vr-tau": VR(tau=0.1),
-    "vr-random": VR(option="random"),
+    "algorithm1-tau": Algorithm1(tau=0.1),
+    "algorithm1-random": Algorithm1(option="random"),
     "smm": "smm",
     "sgd": "sgd",
     "batch": "batch",
 }
 
 #: The same numbers of all solvers make too few steps of some.
-EPOCHS = {"vr-literal": 12, "smm": 6, "sgd": 6, "batch": 25}
+EPOCHS = {"algorithm1": 12, "smm": 6, "sgd": 6, "batch": 25}
 
 
 def data() -> Array:

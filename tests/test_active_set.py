@@ -11,6 +11,7 @@ import pytest
 
 from tables import TERMS, generator
 from vrmf.arrays import Array
+from vrmf.block import Block
 from vrmf.code_matrix import DenseCodes, SparseCodes, code_matrix
 from vrmf.coding import METHODS, Atoms, Coder
 from vrmf.coding._cholesky import delete_row, solve_lower, solve_upper
@@ -78,7 +79,7 @@ def solved(term: AbstractRowTerm, X: Array, D: Array, start: Array | None = None
     """The codes of the kernel alone, with nothing to fall back on."""
     known = term.canonical
     assert known is not None
-    task = Task(X, Atoms(D), term, Absent(), tol, 500, start)
+    task = Task(Block(X), Atoms(D), term, Absent(), tol, 500, start)
     system, form = System.of(task.atoms, known.ridge), entrywise_form(known)
     return active_set_codes(X @ D.T, system, form, tol * task.scale, task.scale, MOST_ROUNDS, start)
 
@@ -200,7 +201,7 @@ def test_numbers_that_are_not_finite_end() -> None:
 
 
 def method_of(X: Array, D: Array, code: AbstractRowTerm, start: Array | None = None) -> Any:
-    task = Task(X, Atoms(D), code, Absent(), 1e-6, 500, start)
+    task = Task(Block(X), Atoms(D), code, Absent(), 1e-6, 500, start)
     return type(next(method for method in METHODS if method.applies_to(task)))
 
 

@@ -43,7 +43,7 @@ from vrmf.running.history import History, Iterate
 from vrmf.running.loop import run
 from vrmf.running.path import Stage
 from vrmf.running.rules import MaxEpochs, Stationary
-from vrmf.solvers import VR, Batch
+from vrmf.solvers import VR, Algorithm1, Batch
 from vrmf.solvers.base import State
 from vrmf.sources import as_source
 
@@ -215,7 +215,7 @@ def test_smooth_atoms_of_nearly_collinear_rows(k: int) -> None:
 
 
 def test_option_i_returns_the_dictionary_that_was_found_stationary() -> None:
-    model = make("nmf", solver=VR(option="random"), tol=1e-4, max_iter=500).fit(X)
+    model = make("nmf", solver=Algorithm1(option="random"), tol=1e-4, max_iter=500).fit(X)
     assert model.stop_reason_.startswith("stationary")
     assert promised_share(model.formulation_, X, model.components_) <= SHORT * 1e-4
 

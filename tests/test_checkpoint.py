@@ -151,7 +151,7 @@ def test_the_law_of_samples_is_on_samples(solver: str, tmp_path: Path) -> None:
             seen |= {"codes"} if state.anchor.codes is not None else set()
     if isinstance(solver_value, VR):
         assert ("sample" in seen) == (solver == "vr-on-samples") and "all" in seen
-        assert ("codes" in seen) == (solver not in ("vr-without-cache", "vr-literal"))
+        assert ("codes" in seen) == (solver != "vr-without-cache")
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
@@ -211,7 +211,7 @@ def test_a_fit_that_diverges_ends_alike(tmp_path: Path) -> None:
     terms: Any = {"name": "matrix-factorization", "code": Box(0.5, 1.0), "dictionary": Free()}
 
     def fit(**more: Any) -> AbstractFactorizer:
-        estimator = model("vr-literal", **terms, max_iter=50, **more)
+        estimator = model("algorithm1", **terms, max_iter=50, **more)
         with pytest.warns(ConvergenceWarning, match="diverged"):
             return estimator.set_params(solver__step_size=1e4).fit(X)
 

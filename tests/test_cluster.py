@@ -26,7 +26,7 @@ import vrmf
 from vrmf.arrays import Array
 from vrmf.estimators import AbstractFactorizer
 from vrmf.persistence.checkpoint import verify
-from vrmf.solvers import VR
+from vrmf.solvers import VR, Algorithm1
 from vrmf.sources import as_source
 from vrmf.starting.initial import NAMES
 
@@ -39,7 +39,7 @@ from vrmf.sources.cluster import WINDOW, ClusterError, ClusterSource  # noqa: E4
 CHUNK = 60
 SOLVERS = {
     "vr": VR(cache_megabytes=0),
-    "vr-literal": VR(literal=True, step_size=0.01),
+    "algorithm1": Algorithm1(step_size=0.01),
     "smm": "smm",
     "sgd": "sgd",
     "batch": "batch",
@@ -159,7 +159,7 @@ def test_codes_are_kept_on_the_workers_and_given_back(client: Any) -> None:
     def kept() -> int:
         from vrmf.sources import worker
 
-        return len(worker._CODES)
+        return len(worker._STORED)
 
     assert set(client.run(kept).values()) == {0}
 

@@ -14,6 +14,7 @@ import sklearn.linear_model
 import twins
 from tables import CROSSING, FORMULATIONS, Instance, generator, groups
 from vrmf.arrays import Array
+from vrmf.block import Block
 from vrmf.coding import Atoms, Coder, Codes
 from vrmf.formulations import Formulation
 from vrmf.stats import Stats, WorstRows
@@ -735,7 +736,7 @@ def test_all_codes_zero_give_a_curvature_of_one() -> None:
 
 def test_equally_bad_rows_keep_their_order() -> None:
     scores, rows = np.arange(1000.0) % 5, np.arange(1000.0)[:, None]
-    worst = WorstRows.among(scores, rows)
+    worst = WorstRows.among(scores, Block(rows))
     np.testing.assert_array_equal(worst.rows, rows[4::5][: WorstRows.LIMIT])
-    parts = WorstRows.among(scores[:13], rows[:13]) + WorstRows.among(scores[13:], rows[13:])
+    parts = WorstRows.among(scores[:13], Block(rows[:13])) + WorstRows.among(scores[13:], Block(rows[13:]))
     np.testing.assert_array_equal(parts.rows, worst.rows)

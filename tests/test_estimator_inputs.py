@@ -18,7 +18,7 @@ from inputs import FILES, KINDS, ROWLESS, STORED, every_kind, frame, lazy, npy, 
 from inputs import without_a_cluster as without_a_cluster  # a fixture for all tests here
 from shells import corrupted, every_estimator, every_solver, fitted, make, rows
 from vrmf.arrays import Array
-from vrmf.solvers import SOLVERS, VR
+from vrmf.solvers import SOLVERS
 from vrmf.sources import as_source, tables
 
 #: Frames and Arrow tables have names, arrays have none: scikit-learn notes the difference.
@@ -182,12 +182,15 @@ def test_no_copy_of_the_data_is_made(
 
 
 def test_codes_may_be_kept_in_a_folder(tmp_path: Path) -> None:
-    model = make("nmf", max_iter=4, solver=VR(cache_folder=tmp_path)).fit(X)
+    source = as_source(X, companion_folder=tmp_path)
+    model = make("nmf", max_iter=4).fit(source)
     expected = make("nmf", max_iter=4).fit(X)
     np.testing.assert_array_equal(model.components_, expected.components_)
     assert not list(tmp_path.iterdir())
-    with pytest.raises(ValueError, match=r"`cache_folder` is .*nowhere.*\. Use a folder that exists\."):
-        make("nmf", solver=VR(cache_folder=tmp_path / "nowhere")).fit(X)
+    with pytest.raises(ValueError, match=r"`companion_folder` is .*nowhere.*\. Use a folder that exists\."):
+        as_source(X, companion_folder=tmp_path / "nowhere")
+    with pytest.raises(ValueError, match=r"`companion_folder` is 3\. Use the path of a folder, or None\."):
+        as_source(X, companion_folder=3)
 
 
 # Streams -----------------------------------------------------------------------------------------

@@ -44,7 +44,7 @@ from vrmf.coding import Atoms, Coder
 from vrmf.estimators import ESTIMATORS, AbstractFactorizer
 from vrmf.formulations import Formulation
 from vrmf.problem import Problem
-from vrmf.solvers import SGD, SMM, SOLVERS, VR, AbstractSolver, Batch
+from vrmf.solvers import SGD, SMM, SOLVERS, VR, AbstractSolver, Algorithm1, Batch
 from vrmf.starting.initial import NAMES as STARTS
 from vrmf.terms import L1, AbstractRowTerm, Box, Free, Ridge, UnitBall, chain_laplacian
 
@@ -292,8 +292,8 @@ def solved(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 @pytest.mark.parametrize(
     "solver",
-    [VR(), VR(cache_megabytes=0), VR(literal=True), VR(batch_size=7, inner_steps=2), SMM(), SGD(), Batch()],
-    ids=["vr", "vr-without-cache", "vr-literal", "vr-odd", "smm", "sgd", "batch"],
+    [VR(), VR(cache_megabytes=0), Algorithm1(), VR(batch_size=7, inner_steps=2), SMM(), SGD(), Batch()],
+    ids=["vr", "vr-without-cache", "algorithm1", "vr-odd", "smm", "sgd", "batch"],
 )
 @pytest.mark.parametrize("name", ["nmf", "robust-pca"])
 def test_passes_count_the_code_problems_solved(
@@ -428,9 +428,9 @@ def test_a_spent_budget_of_seconds_warns(solver: str) -> None:
     assert model.set_params(tol=0).fit(X).stop_reason_.startswith("budget: max_time")
 
 
-DIVERGING = {
-    "vr": VR(step_size=1e20, literal=True),
-    "vr-huge": VR(step_size=1e300, literal=True),
+DIVERGING: dict[str, AbstractSolver] = {
+    "vr": Algorithm1(step_size=1e20),
+    "vr-huge": Algorithm1(step_size=1e300),
     "sgd": SGD(scale=1e12, offset=1.0),
     "sgd-huge": SGD(scale=1e300, offset=1.0),
 }
@@ -660,7 +660,7 @@ EQUAL: list[tuple[str, Any]] = [
     *(
         (name, solver)
         for name in ("nmf", "smooth-dictionary-learning")
-        for solver in (VR(literal=True), "sgd", "batch")
+        for solver in (Algorithm1(), "sgd", "batch")
     ),
 ]
 
@@ -700,7 +700,7 @@ def test_dead_atoms_are_replaced(name: str, solver: Any) -> None:
 
 
 KEEPING: dict[str, AbstractSolver] = {
-    "vr-literal": VR(literal=True),
+    "algorithm1": Algorithm1(),
     "vr": VR(reseed=False),
     "smm": SMM(reseed=False),
     "sgd": SGD(reseed=False),
@@ -1008,7 +1008,7 @@ def test_the_mean_of_long_single_precision_data_is_exact() -> None:
 
 
 def test_option_one_reports_the_drawn_iterate() -> None:
-    model = make("dictionary-learning", solver=VR(option="random"))
+    model = make("dictionary-learning", solver=Algorithm1(option="random"))
     *_, last = model.iterate(X)
     assert np.array_equal(model.fit(X).components_, last.D)
 

@@ -24,7 +24,7 @@ from vrmf.experiments.paper import components, contest, drawing, figures, start
 from vrmf.experiments.paper.panels import PANELS, Case, Panel, Size
 from vrmf.running.history import Iterate
 from vrmf.running.loop import iterate
-from vrmf.solvers import SMM, VR
+from vrmf.solvers import SMM, VR, Algorithm1
 
 EVERY = [experiment for group in GROUPS.values() for experiment in group]
 QUICK = Scale(quick=True)
@@ -161,7 +161,7 @@ def test_a_run_that_diverges_is_watched_no_longer(case: Case) -> None:
 
 def test_the_epochs_of_algorithm_1_cost_what_the_paper_counts(case: Case) -> None:
     n = case.n_samples
-    b, m = VR(literal=True).epoch_shape(n, 4)
+    b, m = Algorithm1().epoch_shape(n, 4)
     ends = contest.literal_epochs(n, epochs=3)
     assert ends == pytest.approx([0, *((1 + 2 * b * m / n) * s for s in (1, 2, 3))])
     taken = snapshots(contest.literal(1.0), case.problem, case.start(n_components=4), at=ends)

@@ -11,6 +11,7 @@ import pytest
 import twins
 from tables import generator
 from vrmf.arrays import Array
+from vrmf.block import Block
 from vrmf.coding import METHODS, Atoms, Coder, Codes
 from vrmf.coding import _huber as shared
 from vrmf.coding import _huber_ball as ball
@@ -359,7 +360,7 @@ def test_gross_outliers_in_single_precision_need_no_last_resort(code: str, warm:
     X = np.where(np.abs(X) > 2, 500 * X, X).astype(np.float32)
     D, terms = D.astype(np.float32), (CODES[code], OUTLIERS["l1"])
     start = start_for(X, D, *terms, warm)
-    task = Task(X, Atoms(D), *terms, tol=1e-5, max_iter=500, start=start)
+    task = Task(Block(X), Atoms(D), *terms, tol=1e-5, max_iter=500, start=start)
     method = next(method for method in METHODS if method.applies_to(task))
     assert np.mean(method.encode(task).finished) >= 0.99
 

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from tables import generator
-from vrmf.sources import Layout, Sample
+from vrmf.sources import Layout
 from vrmf.sources.layout import LEAST_ROWS, block_slices
+from vrmf.sources.selection import Batch, Sample
 
 #: Name → where chunks begin and the last ends.
 BOUNDS = {
@@ -38,6 +39,11 @@ def numbers(layout: Layout, rows: object) -> np.ndarray:
     """Return the row numbers of all parts, one after the other."""
     everything = np.arange(layout.n_samples)
     return np.concatenate([everything[part.rows] for part in layout.parts(rows)])  # type: ignore[arg-type]
+
+
+def chunks_of(batch: Batch) -> set[int]:
+    assert batch.chunks is not None
+    return set(batch.chunks.tolist())
 
 
 # Parts -------------------------------------------------------------------------------------------
@@ -101,9 +107,9 @@ def test_draws_are_sorted_unique_of_their_size_and_within_the_sample(
     among = numbers(layout, sample)
     for size in {1, len(among) // 3 or 1, len(among) - 1 or 1, len(among)}:
         for step in range(7):
-            rows = layout.draw(size, 3, step, sample=sample)
+            rows = layout.draw(size, 3, step, sample=sample).rows
             assert len(rows) == size and np.all(np.diff(rows) > 0) and np.all(np.isin(rows, among))
-            again = Layout(bounds, sampling, window).draw(size, 3, step, sample=sample)
+            again = Layout(bounds, sampling, window).draw(size, 3, step, sample=sample).rows
             np.testing.assert_array_equal(rows, again)
 
 
@@ -117,7 +123,7 @@ def test_over_a_pass_each_chunk_gives_as_many_rows_as_it_has(
     steps = range(n // size)  # what is left of a pass belongs to a step that the next pass begins with
     drawn = Counter[int]()
     for step in steps if size <= n else []:
-        drawn.update((np.searchsorted(bounds, layout.draw(size, 1, step), side="right") - 1).tolist())
+        drawn.update((np.searchsorted(bounds, layout.draw(size, 1, step).rows, side="right") - 1).tolist())
     missed = sum(abs(drawn[chunk] - count) for chunk, count in enumerate(np.diff(bounds)))
     assert missed == n % size if size <= n else not drawn
 
@@ -129,7 +135,7 @@ def test_no_row_is_favoured(bounds: list[int], sampling: str, window: int) -> No
     steps = 10 * n
     counts = np.zeros(n)
     for step in range(steps):
-        counts[layout.draw(size, 4, step)] += 1
+        counts[layout.draw(size, 4, step).rows] += 1
     expected = steps * size / n
     # Pearson's statistic is below that of independent draws, whose law is χ² with n − 1 degrees.
     assert np.sum((counts - expected) ** 2) / expected < n - 1 + 5 * math.sqrt(2 * n)
@@ -140,12 +146,12 @@ def test_no_row_is_favoured(bounds: list[int], sampling: str, window: int) -> No
 def test_a_chunk_is_active_in_one_run_of_a_pass(bounds: list[int], window: int) -> None:
     layout, size = Layout(bounds, "blocks", window), min(2 * window, bounds[-1])
     steps = range(bounds[-1] // size)
-    active = [set(layout.active_chunks(size, 1, step, None)[0].tolist()) for step in steps]
+    active = [chunks_of(layout.draw(size, 1, step)) for step in steps]
     begun = Counter(
         chunk for old, new in zip([set(), *active], active, strict=False) for chunk in new - old
     )
     assert set(begun) == set(range(layout.n_chunks))
-    # Pointers but the first begin inside of a chunk, to which they return at the end.
+    # Tracks but the first begin inside of a chunk, to which they return at the end.
     assert sum(begun.values()) <= layout.n_chunks + min(window, layout.n_chunks) - 1
 
 
@@ -155,11 +161,13 @@ def test_a_mini_batch_comes_from_the_window_and_tells_what_comes_next(window: in
     announced: set[int] = set()
     surprises = 0
     for step in range(200):
-        chunks, following = layout.active_chunks(10, 1, step, None)
-        np.testing.assert_array_equal(np.unique(layout.draw(10, 1, step) // 50), chunks)
+        batch = layout.draw(10, 1, step)
+        chunks = chunks_of(batch)
+        assert set(np.unique(batch.rows // 50).tolist()) == chunks
         assert len(chunks) <= window + 1
-        surprises += len(set(chunks.tolist()) - announced)
-        announced = {*chunks.tolist(), following}
+        assert batch.next_chunk is not None
+        surprises += len(chunks - announced)
+        announced = {*chunks, batch.next_chunk}
     assert surprises <= window  # those at the start
 
 
@@ -181,7 +189,7 @@ def test_the_variance_of_a_mean_by_blocks(window: int, share: float) -> None:
     within = rng.normal(size=(n_chunks, rows))
     within = (within - within.mean(axis=1, keepdims=True)) / within.std(axis=1, keepdims=True)
     values = (math.sqrt(share) * chunk[:, None] + math.sqrt(1 - share) * within).ravel()
-    means = [values[layout.draw(size, seed, 37)].mean() for seed in range(800)]
+    means = [values[layout.draw(size, seed, 37).rows].mean() for seed in range(800)]
     predicted = (1 + (size / window - 1) * share) / size
     assert np.var(means) == pytest.approx(predicted, rel=0.25)
 

@@ -155,12 +155,12 @@ def told(*words: object) -> str:
 
 @pytest.mark.parametrize("spelling", ["False", "false"])
 def test_truth_values_are_read_as_such(spelling: str) -> None:
-    assert told("--set", f"center={spelling}", "--set", f"solver__literal={spelling}") == ""
+    assert told("--set", f"center={spelling}", "--set", f"solver__reseed={spelling}") == ""
     model: Any = vrmf.load("model.vrmf")
-    assert model.center is False and not hasattr(model, "mean_") and model.solver_.literal is False
+    assert model.center is False and not hasattr(model, "mean_") and model.solver_.reseed is False
 
 
-@pytest.mark.parametrize("setting", ["center=no", "bounded=0", "solver__literal=off", "n_jobs=0"])
+@pytest.mark.parametrize("setting", ["center=no", "bounded=0", "solver__reseed=off", "n_jobs=0"])
 def test_other_spellings_are_refused(setting: str) -> None:
     name = setting.partition("=")[0].removeprefix("solver__")
     assert "Use " in (message := told("--set", setting)) and name in message

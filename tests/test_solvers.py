@@ -14,18 +14,22 @@ import pytest
 
 from tables import FORMULATIONS, generator
 from vrmf.arrays import Array
+from vrmf.block import Block
+from vrmf.block_sums import ChangeOfSlope
 from vrmf.coding import Coder
 from vrmf.dictionaries import feasible, reseed
 from vrmf.formulations import Formulation
 from vrmf.problem import Problem
 from vrmf.running.loop import iterate, run
 from vrmf.running.rules import MaxEpochs, Stationary
-from vrmf.solvers import SGD, SMM, SOLVERS, VR, AbstractSolver, Batch, State, vr
+from vrmf.solvers import SGD, SMM, SOLVERS, VR, AbstractSolver, Algorithm1, Batch, State, vr
+from vrmf.solvers.algorithm1 import Algorithm1State
 from vrmf.solvers.base import paper_batch_size, paper_inner_steps
 from vrmf.solvers.smm import SMMState
-from vrmf.solvers.vr import VRState
 from vrmf.sources import LocalSource
-from vrmf.sources.layout import LEAST_ROWS, Rows
+from vrmf.sources.companions import Carry
+from vrmf.sources.layout import LEAST_ROWS
+from vrmf.sources.selection import Rows
 from vrmf.stats import WorstRows
 from vrmf.surrogate import by_atoms, by_gradient, by_rotation, minimise_surrogate
 from vrmf.terms import (
@@ -72,8 +76,8 @@ def test_full_batches_or_single_inner_steps_are_batch_steps(name: str) -> None:
     n, eta = problem.n_samples, descent_step(problem, D)
     solvers: list[AbstractSolver] = [
         Batch(step_size=eta, momentum=False, reseed=False, coder=EXACT),
-        VR(literal=True, batch_size=n, inner_steps=4, step_size=eta, coder=EXACT),
-        VR(literal=True, batch_size=3, inner_steps=1, step_size=eta, coder=EXACT),
+        Algorithm1(batch_size=n, inner_steps=4, step_size=eta, coder=EXACT),
+        Algorithm1(batch_size=3, inner_steps=1, step_size=eta, coder=EXACT),
         SGD(batch_size=n, scale=eta * 1e15, offset=1e15, reseed=False, coder=EXACT),
     ]
     runs = [iterate(solver, problem, D, seed=0) for solver in solvers]
@@ -106,8 +110,8 @@ def test_the_cache_of_codes_changes_a_step_by_the_coding_tolerance_only(
 def test_the_change_of_the_slope_is_that_of_the_sums(name: str, known: bool) -> None:
     problem, D = problem_of(name)
     moved = feasible(problem.formulation, D + 0.05 * generator(name).normal(size=D.shape))
-    rows, codes = np.arange(0, problem.n_samples, 2), np.empty((problem.n_samples, len(D)))
-    problem.stats(D, EXACT, keep=codes)
+    rows, codes = np.arange(0, problem.n_samples, 2), problem.room_for_codes("codes", 0, len(D))
+    problem.stats(D, EXACT, store=codes)
     pair = problem.paired_stats(moved, D, EXACT, rows, codes if known else None)
     change = problem.slope_change(moved, D, EXACT, rows, codes if known else None)
     expected = pair.current.gradient - pair.anchor.gradient
@@ -155,13 +159,14 @@ def test_bits_do_not_depend_on_threads(name: str, solver: str) -> None:
 
 
 class Counting(LocalSource):
-    """An array in memory that counts the rows that it hands out with codes to solve."""
+    """An array in memory that counts the rows that it hands out, twice for codes at two dictionaries."""
 
     handed_out = 0
 
-    def reduce_codes(self, function: Any, rows: Rows = None, *, start: Any = None, keep: Any = None) -> Any:
-        self.handed_out += sum(map(len, self.layout.parts(rows)))
-        return super().reduce_codes(function, rows, start=start, keep=keep)
+    def reduce(self, function: Any, rows: Rows = None, carry: Carry | None = None) -> Any:
+        solves = 2 if isinstance(function, ChangeOfSlope) and carry is not None and not carry.reads else 1
+        self.handed_out += solves * sum(map(len, self.layout.parts(rows)))
+        return super().reduce(function, rows, carry)
 
 
 @every_solver
@@ -174,7 +179,7 @@ def test_solved_counts_the_rows_that_the_source_handed_out(solver: str) -> None:
 
 def test_without_a_cache_each_row_of_a_minibatch_is_solved_twice() -> None:
     problem, D = problem_of("P1")
-    last = states(VR(literal=True, batch_size=5, inner_steps=2), problem, D, 3)[-1]
+    last = states(Algorithm1(batch_size=5, inner_steps=2), problem, D, 3)[-1]
     assert last.solved == problem.n_samples + 2 * 2 * 5
 
 
@@ -252,18 +257,18 @@ def test_new_atoms_do_not_stop_the_descent(dictionary: AbstractTerm, kind: type[
 def test_a_dead_atom_never_becomes_the_copy_of_another() -> None:
     problem, D = with_dead_atoms(Simplex())
     worst = problem.stats(D, EXACT).worst
-    doubled = WorstRows.among(np.repeat(worst.scores, 2), np.repeat(worst.rows, 2, axis=0))
+    doubled = WorstRows.among(np.repeat(worst.scores, 2), Block(np.repeat(worst.rows, 2, axis=0)))
     fresh = reseed(problem.formulation, D, np.array([False] * 3 + [True] * 2), doubled)
     assert np.max(np.abs(fresh[3] - fresh[4])) > 1e-3
 
 
-# ------------------------------------------------------------------ Algorithm 1 to the letter
+# ------------------------------------------------------------------ Algorithm 1
 
 
 def test_the_papers_batch_size_and_epoch_length() -> None:
-    assert VR(literal=True).epoch_shape(100_000, 49) == (431, 23)
+    assert Algorithm1().epoch_shape(100_000) == (431, 23)
     assert paper_batch_size(2429) == 36 and paper_inner_steps(2429) == 7
-    assert VR(literal=True).epoch_shape(1, 1) == (1, 1)
+    assert Algorithm1().epoch_shape(1) == (1, 1)
 
 
 @pytest.mark.parametrize(
@@ -287,23 +292,22 @@ def test_mini_batches_from_chunks_are_worth_a_look_at_each() -> None:
     assert VR().epoch_shape(60_000, 5, least=1024) == (1024, 59)
     assert VR().epoch_shape(5_000, 5, least=1024) == (500, 10)
     assert VR(batch_size=70).epoch_shape(5_000, 5, least=1024)[0] == 70
-    assert VR(literal=True).epoch_shape(100_000, 49, least=1024) == (431, 23)
     X = generator("least").normal(size=(30, 3))
     assert LocalSource(X).layout.least_batch == 1
     assert LocalSource(X, chunk_rows=10, sampling="blocks", window=3).layout.least_batch == 3 * LEAST_ROWS
 
 
-def test_the_literal_step_is_constant() -> None:
+def test_the_step_of_algorithm_1_is_constant() -> None:
     problem, D = problem_of("P1")
-    moments = [s for s in states(VR(literal=True), problem, D, 9)[1:] if isinstance(s, VRState)]
+    moments = [s for s in states(Algorithm1(), problem, D, 9)[1:] if isinstance(s, Algorithm1State)]
     assert len({s.step_size for s in moments}) == 1
     assert moments[-1].epoch >= 2
 
 
-def test_literal_runs_report_stationarity_at_their_own_step_too() -> None:
+def test_algorithm_1_reports_stationarity_at_their_own_step_too() -> None:
     problem, D = problem_of("P1")
     eta = 0.3 * descent_step(problem, D)
-    solver = VR(literal=True, step_size=eta, coder=EXACT)
+    solver = Algorithm1(step_size=eta, coder=EXACT)
     record = run(solver, problem, D, seed=0, rules=[MaxEpochs(2)]).history.as_columns()
     moved = problem.prox_step(D, problem.stats(D, EXACT).gradient, eta)
     assert record["own_stationarity"][0] == pytest.approx(np.sum((D - moved) ** 2) / eta**2)
@@ -315,7 +319,7 @@ def test_literal_runs_report_stationarity_at_their_own_step_too() -> None:
 
 def test_option_one_draws_uniformly_from_all_iterates() -> None:
     problem, D = problem_of("P1")
-    solver = VR(literal=True, option="random", batch_size=2, inner_steps=2, coder=Coder(tol=1e-3))
+    solver = Algorithm1(option="random", batch_size=2, inner_steps=2, coder=Coder(tol=1e-3))
     count, runs = 4, 160
     drawn = np.zeros(count)
     for seed in range(runs):
@@ -330,12 +334,12 @@ def test_option_one_draws_uniformly_from_all_iterates() -> None:
 def test_inexact_codes_keep_the_error_of_theorem_two(name: str) -> None:
     problem, D = problem_of(name)
     tau = 0.5
-    solver = VR(literal=True, tau=tau, batch_size=4, inner_steps=5)
-    exact = VR(literal=True, batch_size=4, inner_steps=5, coder=EXACT)
+    solver = Algorithm1(tau=tau, batch_size=4, inner_steps=5)
+    exact = Algorithm1(batch_size=4, inner_steps=5, coder=EXACT)
     first = float(np.linalg.norm(problem.stats(D, EXACT).gradient))
     loosest = 0.0
     for state in states(solver, problem, D, 12)[1:]:
-        assert isinstance(state, VRState) and state.anchor is not None
+        assert isinstance(state, Algorithm1State) and state.anchor is not None
         if state.inner == 0:
             continue
         rows = problem.source.draw(4, state.seed, state.step)

@@ -18,14 +18,14 @@ X = generator("sources").normal(size=(3 * BLOCK_ROWS + 5, 4))
 @pytest.mark.parametrize("n_jobs", [1, 2, 5])
 def test_blocks_come_in_order_and_cover_every_row_once(n_jobs: int) -> None:
     source = LocalSource(X, n_jobs=n_jobs)
-    blocks = list(source.map(lambda rows: rows))
+    blocks = list(source.map(lambda block: block.dense))
     np.testing.assert_array_equal(np.concatenate(blocks), X)
     chosen = np.array([5, 1, 700, 3, *range(1000, 1540)])
     np.testing.assert_array_equal(source.rows(chosen), X[chosen])
 
 
 def test_sums_have_the_same_bits_for_any_number_of_threads() -> None:
-    sums = [LocalSource(X, n_jobs=n).reduce(lambda rows: rows.T @ rows) for n in (1, 2, 7)]
+    sums = [LocalSource(X, n_jobs=n).reduce(lambda block: block.dense.T @ block.dense) for n in (1, 2, 7)]
     np.testing.assert_array_equal(sums[0], sums[1])
     np.testing.assert_array_equal(sums[0], sums[2])
     np.testing.assert_allclose(sums[0], X.T @ X)
@@ -41,7 +41,7 @@ def test_centring_makes_no_copy_of_the_data() -> None:
     mean = X.mean(axis=0)
     source = LocalSource(X, mean=mean)
     assert source.table.X is X  # type: ignore[attr-defined]
-    np.testing.assert_allclose(source.reduce(lambda rows: rows.sum(axis=0)), 0, atol=1e-9)
+    np.testing.assert_allclose(source.reduce(lambda block: block.dense.sum(axis=0)), 0, atol=1e-9)
 
 
 def test_an_error_in_a_block_comes_through() -> None:

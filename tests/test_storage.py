@@ -304,16 +304,6 @@ def test_shapes_in_a_file_agree(name: str, value: Any, tmp_path: Path) -> None:
         vrmf.load(path)
 
 
-def test_a_model_comes_back_where_its_cache_folder_is_not(tmp_path: Path) -> None:
-    (tmp_path / "cache").mkdir()
-    solver = VR(cache_folder=tmp_path / "cache")
-    vrmf.save(vrmf.NMF(2, solver=VR(cache_folder=str(tmp_path / "cache"))), tmp_path / "m")
-    (tmp_path / "cache").rmdir()
-    assert vrmf.load(tmp_path / "m").solver.cache_folder == str(solver.cache_folder)
-    with pytest.raises(ValueError, match=r"`cache_folder` is .* Use a folder that exists"):
-        vrmf.load(tmp_path / "m").fit(X)
-
-
 @pytest.mark.parametrize("alpha", [np.longdouble(0.5), Fraction(1, 2), np.float32(0.5)])
 def test_numbers_of_any_type_come_back(alpha: Any, tmp_path: Path) -> None:
     vrmf.save(vrmf.NMF(2, alpha=alpha), tmp_path / "m")

@@ -20,6 +20,7 @@ from inputs import FILES, KINDS, STORED, every_kind, hdf5, npy
 from inputs import without_a_cluster as without_a_cluster  # a fixture for all tests here
 from tables import generator
 from vrmf.arrays import Array
+from vrmf.block import Block
 from vrmf.sources import LocalSource, RowCheck, as_source, tables
 from vrmf.sources.tables import AbstractRowTable, AbstractTable, as_table
 
@@ -62,7 +63,10 @@ def test_single_precision_stays_and_all_else_is_double(kind: str, dtype: str, tm
     numbers = (10 * np.abs(X)).astype(dtype)
     source = as_source(KINDS[kind].make(numbers, tmp_path), n_jobs=1)
     expected = np.dtype("float32" if dtype == "float32" else "float64")
-    for rows in (source.rows(np.arange(len(X))), np.concatenate(list(source.map(lambda block: block)))):
+    for rows in (
+        source.rows(np.arange(len(X))),
+        np.concatenate(list(source.map(lambda block: block.dense))),
+    ):
         assert source.dtype == rows.dtype == expected
         np.testing.assert_array_equal(rows, numbers)
 
@@ -161,11 +165,11 @@ def test_never_more_chunks_than_the_window_and_one(window: int, n_jobs: int) -> 
     table = CountingTable(LONG)
     source = LocalSource(table, n_jobs, chunk_rows=20, window=window)
     for turn in range(2):
-        source.reduce(lambda rows: np.asarray(rows).sum(axis=0))
+        source.reduce(lambda rows: rows.dense.sum(axis=0))
         source.rows(source.layout.spread(50))
-        source.reduce(lambda rows: np.asarray(rows).sum(), source.sample(60, 0))
+        source.reduce(lambda rows: rows.dense.sum(), source.sample(60, 0))
         for step in range(40 * turn, 40 * (turn + 1)):
-            source.reduce(lambda rows: np.asarray(rows).sum(), source.draw(10, 0, step))
+            source.reduce(lambda rows: rows.dense.sum(), source.draw(10, 0, step))
     assert table.most <= window + 1
 
 
@@ -173,11 +177,11 @@ def test_never_more_chunks_than_the_window_and_one(window: int, n_jobs: int) -> 
 def test_a_pass_reads_each_chunk_once(window: int) -> None:
     table = CountingTable(LONG)
     source = LocalSource(table, 1, chunk_rows=20, window=window)
-    source.reduce(lambda rows: np.asarray(rows).sum())
+    source.reduce(lambda rows: rows.dense.sum())
     assert table.began == list(range(0, 400, 20))
     table.began.clear()
     for step in range(40):
-        source.reduce(lambda rows: np.asarray(rows).sum(), source.draw(10, 0, step))
+        source.reduce(lambda rows: rows.dense.sum(), source.draw(10, 0, step))
     assert len(table.began) <= 20 + window  # those that pointers return to, and one of the next pass
 
 
@@ -185,15 +189,15 @@ def test_rows_that_fit_into_the_window_are_read_once() -> None:
     table = CountingTable(LONG)
     source = LocalSource(table, 1, chunk_rows=150)
     for step in range(5):
-        source.reduce(lambda rows: np.asarray(rows).sum())
-        source.reduce(lambda rows: np.asarray(rows).sum(), source.draw(10, 0, step))
+        source.reduce(lambda rows: rows.dense.sum())
+        source.reduce(lambda rows: rows.dense.sum(), source.draw(10, 0, step))
     assert sorted(table.began) == [0, 150, 300]
 
 
 def test_the_next_chunk_of_a_pass_is_read_meanwhile() -> None:
     table, seen = CountingTable(LONG), []
 
-    def work(rows: Array) -> int:
+    def work(rows: Block) -> int:
         seen.append(len(rows))
         return int(sum(seen) == 400 or table.wait_for(sum(seen)))
 
@@ -204,9 +208,9 @@ def test_the_next_chunk_of_mini_batches_is_read_meanwhile() -> None:
     table = CountingTable(LONG)
     source = LocalSource(table, 1, chunk_rows=20)
     for step in range(38):
-        rows = source.draw(10, 0, step)
-        following = 20 * source.layout.active_chunks(10, 0, step, None)[1]
-        assert source.reduce(lambda rows, start=following: table.wait_for(start), rows)  # type: ignore[misc]
+        batch = source.draw(10, 0, step)
+        assert batch.next_chunk is not None
+        assert source.reduce(lambda rows, start=20 * batch.next_chunk: table.wait_for(start), batch)  # type: ignore[misc]
 
 
 def test_a_failed_read_comes_through() -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from vrmf import theory
 from vrmf.arrays import Array
+from vrmf.block import Block
 from vrmf.coding import Atoms, Coder
 from vrmf.dictionaries import feasible
 from vrmf.formulations import (
@@ -22,7 +23,7 @@ from vrmf.formulations import (
     robust_pca,
 )
 from vrmf.problem import Problem
-from vrmf.solvers import VR
+from vrmf.solvers import Algorithm1
 from vrmf.sources import as_source
 from vrmf.terms import Ridge, Simplex, UnitBall
 
@@ -53,12 +54,13 @@ def near(problem: Problem, D: Array, distance: float, seed: int = 1) -> Array:
 def row_gradients(problem: Problem, D: Array) -> Array:
     """Return hᵀ(hD + r − x) of each row in full, shape (n, k, d)."""
 
-    def block(X: Array) -> list[Array]:
+    def of_block(block: Block) -> list[Array]:
+        X = block.dense
         H = problem.formulation.encode(X, Atoms(D), CODER).H
         R = problem.formulation.outliers.prox(X - H @ D, 1.0)
         return [np.outer(h, h @ D + r - x) for h, r, x in zip(H, R, X, strict=True)]
 
-    return np.array(problem.source.reduce(block))
+    return np.array(problem.source.reduce(of_block))
 
 
 def scalar_problem(*rows: float) -> Problem:
@@ -206,7 +208,7 @@ def test_lipschitz_estimate_goes_beyond_random_directions(name: str) -> None:
 
 def test_lipschitz_estimate_takes_single_precision() -> None:
     problem, D = make("P5", n=20)
-    rows = np.concatenate(list(problem.source.map(lambda X: X)))
+    rows = np.concatenate(list(problem.source.map(lambda block: block.dense)))
     single = Problem(problem.formulation, as_source(rows.astype(np.float32)))
     expected = theory.estimate_lipschitz(problem, D, random_state=0).worst
     found = theory.estimate_lipschitz(single, D.astype(np.float32), random_state=0).worst
@@ -217,7 +219,7 @@ def test_no_codes_mean_no_lipschitz_constant_and_any_step() -> None:
     problem = Problem(dictionary_learning(alpha=1e3), as_source(np.eye(3)))
     D = np.eye(3)[:2]
     assert theory.estimate_lipschitz(problem, D, random_state=0).worst == 0
-    conditions = theory.check_solver(problem, VR(batch_size=1, step_size=9.0), D, random_state=0)
+    conditions = theory.check_solver(problem, Algorithm1(batch_size=1, step_size=9.0), D, random_state=0)
     assert conditions.holds
     assert conditions.largest_step == math.inf
 
@@ -295,20 +297,19 @@ def test_conditions_say_what_to_change() -> None:
 @pytest.mark.parametrize(
     "solver",
     [
-        VR(),
-        VR(literal=True),
-        VR(batch_size=3, inner_steps=4, step_size=0.01),
-        VR(batch_size=3, inner_steps=4, tau=0.1),
+        Algorithm1(),
+        Algorithm1(batch_size=3, inner_steps=4, step_size=0.01),
+        Algorithm1(batch_size=3, inner_steps=4, tau=0.1),
     ],
 )
-def test_check_solver_reads_the_solver(solver: VR) -> None:
+def test_check_solver_reads_the_solver(solver: Algorithm1) -> None:
     problem, D = make("P1", n=30)
     estimate = theory.estimate_lipschitz(problem, D, random_state=0, coder=solver.coder)
     if solver.step_size == "auto":
         step_size = 1 / problem.stats(D, solver.coder).largest_curvature
     else:
         step_size = float(solver.step_size)
-    b, m = solver.epoch_shape(30, len(D))
+    b, m = solver.epoch_shape(30)
     expected = theory.check_conditions(30, b, m, step_size, estimate.worst, inexact=solver.tau is not None)
     assert theory.check_solver(problem, solver, D, random_state=0) == expected
 
@@ -374,7 +375,7 @@ ONE_ATOM = Problem(Formulation(Simplex(), Ridge(1.0)), as_source(np.ones((3, 1))
             "Use a larger `radius` or `n_pairs`.",
         ),
         (
-            lambda: theory.check_solver(PROBLEM, VR(batch_size=7), D),
+            lambda: theory.check_solver(PROBLEM, Algorithm1(batch_size=7), D),
             "`batch_size` is 7 but the data has 6 rows.",
         ),
     ],

@@ -22,7 +22,7 @@ from vrmf.experiments.theory.fits import (
 )
 from vrmf.formulations import nonnegative
 from vrmf.running.loop import iterate
-from vrmf.solvers import SMM, VR, Batch
+from vrmf.solvers import SMM, Algorithm1, Batch
 
 QUICK = Scale(quick=True)
 
@@ -74,7 +74,7 @@ def test_steps_of_smm_are_gradient_steps_in_its_metric(forgetting: float) -> Non
 
 def test_steps_without_error_are_those_of_algorithm_1() -> None:
     problem, D = digits_problem(nonnegative(1.0), rows=60, atoms=3)
-    literal = VR(literal=True, batch_size=5, inner_steps=3, step_size=0.1, coder=EXACT)
+    literal = Algorithm1(batch_size=5, inner_steps=3, step_size=0.1, coder=EXACT)
     ours = theorem2.erring_steps(
         problem, D, eta=0.1, seed=4, error=lambda step: np.zeros_like(D), batch=5, inner=3
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,8 +17,9 @@ from vrmf.formulations import dictionary_learning
 from vrmf.problem import Problem
 from vrmf.running.loop import iterate, run
 from vrmf.running.rules import MaxEpochs, Stationary
-from vrmf.solvers import SMM, VR, vr
+from vrmf.solvers import SMM, VR, Algorithm1, opening, vr
 from vrmf.solvers.anchors import Anchor
+from vrmf.solvers.base import smallest_batch
 from vrmf.solvers.vr import VRState
 from vrmf.sources import Layout, LocalSource
 from vrmf.surrogate import atom_set, by_atoms, descend_surrogate
@@ -51,12 +53,12 @@ def states(solver: VR, problem: Problem, D: Array, count: int) -> list[VRState]:
 
 @pytest.mark.parametrize("name", ["P1", "P3", "P5", "P6"])
 def test_the_opening_is_smm(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vr, "FIRST_BATCH", 1)
+    monkeypatch.setattr(opening, "FIRST_BATCH", 1)
     monkeypatch.setattr(Anchor, "is_exhausted", False)  # with three rows all is noise
     problem, D = problem_of(name)
     solver = VR()
-    b = solver._opening_batch(problem, len(D))
-    smm = SMM(batch_size=b, forgetting=vr.OPENING_FORGETTING, coder=Coder(tol=vr.LOOSEST))
+    b = smallest_batch(problem.n_samples, len(D), opening.ROWS_PER_ATOM)
+    smm = SMM(batch_size=b, forgetting=opening.FORGETTING, coder=Coder(tol=vr.LOOSEST))
     ours, theirs = iterate(solver, problem, D, seed=5), iterate(smm, problem, D, seed=5)
     for one, other in itertools.islice(zip(ours, theirs, strict=True), 2 * problem.n_samples // b + 1):
         np.testing.assert_array_equal(one.D, other.D)
@@ -66,7 +68,7 @@ def test_the_opening_is_smm(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_opening_is_short_against_much_data_and_two_passes_of_little() -> None:
     for n, rows in ((200, 400), (3000, 80 * 64), (20_000, 80 * 64)):
         problem, D = many_rows(n)
-        opened = next(it.state for it in iterate(VR(), problem, D, 0) if it.state.opened)  # type: ignore[attr-defined]
+        opened = next(state for state in states(VR(), problem, D, 200) if state.opening is None)
         assert rows <= opened.solved < rows + 64
 
 
@@ -76,15 +78,15 @@ def test_a_good_start_is_not_spoilt_by_an_opening() -> None:
         VR(), problem, D, seed=0, rules=[Stationary(1e-8, problem.certify), MaxEpochs(100)]
     ).iterate.D
     first = states(VR(), problem, good, 2)[1]
-    assert first.opened and first.opening is None and first.anchor is not None
+    assert first.opening is None and first.anchor is not None
     np.testing.assert_array_equal(first.anchor.D, good)
     poor = states(VR(), problem, D, 2)[1]
-    assert not poor.opened and poor.opening is not None
+    assert poor.opening is not None
 
 
-def test_a_literal_run_has_no_opening() -> None:
+def test_algorithm_1_has_no_opening() -> None:
     problem, D = problem_of("P1")
-    first = states(VR(literal=True), problem, D, 2)[1]
+    first: Any = next(itertools.islice(iterate(Algorithm1(), problem, D, seed=3), 1, None)).state
     assert first.anchor is not None and first.anchor.is_of_all_rows
     assert first.measured is not None
 
@@ -122,8 +124,8 @@ def test_anchors_grow_from_a_sample_to_all_rows_and_only_then_measure_and_count(
 def test_a_larger_sample_adds_up_to_the_sums_over_its_rows() -> None:
     problem, D = many_rows(900)
     rows = problem.source.sample(200, 3)
-    codes = np.empty((900, len(D)))
-    stats = problem.stats(D, EXACT, rows, keep=codes)
+    codes, full = (problem.room_for_codes("codes", number, len(D)) for number in (0, 1))
+    stats = problem.stats(D, EXACT, rows, store=codes)
     grown = Anchor.of(problem, D, stats, codes, rows).with_more_rows(problem, EXACT)
     expected = problem.stats(D, EXACT, problem.source.sample(400, 3))
     assert grown.count == 400
@@ -131,9 +133,10 @@ def test_a_larger_sample_adds_up_to_the_sums_over_its_rows() -> None:
     np.testing.assert_allclose(grown.curvature, expected.curvature, atol=1e-12)
     everything = grown.with_more_rows(problem, EXACT)
     assert everything.is_of_all_rows and everything.codes is codes
-    full = np.empty_like(codes)
-    np.testing.assert_allclose(everything.gradient, problem.stats(D, EXACT, keep=full).gradient, atol=1e-12)
-    np.testing.assert_allclose(codes, full, atol=1e-9)
+    expected = problem.stats(D, EXACT, store=full)
+    np.testing.assert_allclose(everything.gradient, expected.gradient, atol=1e-12)
+    assert codes.values is not None and full.values is not None
+    np.testing.assert_allclose(codes.values, full.values, atol=1e-9)
 
 
 def test_a_sample_is_exhausted_when_gamma_is_below_the_noise_of_its_gradient() -> None:
@@ -182,22 +185,21 @@ def test_the_default_runs_to_high_accuracy(name: str) -> None:
     assert outcome.reason.converged, outcome.reason.text
 
 
-def test_reach_grows_while_the_way_leads_downhill_and_shrinks_when_the_objective_rose() -> None:
+def test_steps_grow_while_the_way_leads_downhill_and_shrink_when_the_objective_rose() -> None:
     problem, D = problem_of("P1")
     state = next(s for s in states(VR(), problem, D, 100) if s.anchor is not None)
-    old = state.anchor
+    old, pace = state.anchor, state.pace
     assert old is not None
     ahead = replace(old, D=old.D - 0.01 * old.mapping, objective=old.objective - 1)
     beyond = replace(ahead, mapping=-old.mapping)
-    for new, reach in ((ahead, np.exp(vr.GAIN)), (beyond, np.exp(-vr.GAIN))):
-        kept, after = VR()._judge(state, old, new)
-        assert kept is new and after.reach == pytest.approx(state.reach * reach)
-    kept, after = VR()._judge(state, old, replace(ahead, objective=old.objective + 1))
-    assert kept is old and after.reach == state.reach / 4
-    kept, after = VR()._judge(
-        replace(state, reseeded=True), old, replace(ahead, objective=old.objective + 1)
-    )
-    assert kept is old and after.reach == state.reach and not after.may_reseed
+    for new, factor in ((ahead, np.exp(vr.GAIN)), (beyond, np.exp(-vr.GAIN))):
+        better, after = VR()._judge(pace, old, new)
+        assert better is new and after.length == pytest.approx(pace.length * factor)
+    risen = replace(ahead, objective=old.objective + 1)
+    better, after = VR()._judge(pace, old, risen)
+    assert better is old and after.length == pace.length / 4
+    better, after = VR()._judge(replace(pace, reseeded=True), old, risen)
+    assert better is old and after.length == pace.length and not after.may_reseed
 
 
 def test_codes_become_exact_as_the_dictionary_becomes_stationary() -> None:
@@ -205,7 +207,7 @@ def test_codes_become_exact_as_the_dictionary_becomes_stationary() -> None:
     solver, tolerances = VR(coder=Coder(tol=1e-9)), []
     for state in states(solver, problem, D, 2000):
         if state.anchor is not None and state.inner == 1:
-            tolerances.append(solver._coder(problem, state, 1).tol)
+            tolerances.append(solver._coder(state).tol)
     assert tolerances[0] == vr.LOOSEST
     assert 1e-9 <= tolerances[-1] < 1e-2 * vr.LOOSEST
 

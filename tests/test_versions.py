@@ -18,10 +18,12 @@ import pytest
 import vrmf
 from shells import NAMES, fitted, rows
 from vrmf.persistence import checkpoint, storage
-from vrmf.persistence.archive import VALUES
+from vrmf.persistence.archive import VALUES, Reader, by_name
 from vrmf.persistence.declared import declared_types
 from vrmf.running.history import COLUMNS
 from vrmf.running.path import Stage
+from vrmf.solvers import VR, Algorithm1
+from vrmf.solvers.algorithm1 import Algorithm1State
 from vrmf.solvers.batch import BatchState
 from vrmf.solvers.sgd import SGDState
 from vrmf.solvers.smm import SMMState
@@ -47,7 +49,9 @@ def test_a_change_of_what_models_hold_raises_the_version() -> None:
 
 
 def test_a_change_of_what_checkpoints_hold_raises_the_version() -> None:
-    states = set().union(*map(declared_types, (BatchState, SGDState, SMMState, VRState, Stage)))
+    states = set().union(
+        *map(declared_types, (Algorithm1State, BatchState, SGDState, SMMState, VRState, Stage))
+    )
     columns = list(COLUMNS)
     assert (checkpoint.VERSION, digest(states, columns)) == CHECKPOINT
 
@@ -71,6 +75,16 @@ def test_there_is_a_file_of_each_version() -> None:
 def test_an_old_checkpoint_is_refused_in_a_sentence(tmp_path: Path) -> None:
     place = tmp_path / "fit.checkpoint"
     vrmf.NMF(2, max_iter=1, tol=0, random_state=0, checkpoint=place).fit(rows())
-    place.write_bytes(place.read_bytes().replace(b"vrmf-checkpoint 5", b"vrmf-checkpoint 1", 1))
+    place.write_bytes(place.read_bytes().replace(b"vrmf-checkpoint 6", b"vrmf-checkpoint 1", 1))
     with pytest.raises(ValueError, match=r"has version 1 of the format.*remove the file to start anew\."):
         vrmf.NMF(2, max_iter=1, tol=0, random_state=0, checkpoint=place).fit(rows())
+
+
+def test_the_papers_algorithm_of_earlier_versions_is_a_solver_of_its_own() -> None:
+    reader = Reader.__new__(Reader)  # of no archive: there are no arrays
+    reader.kinds = by_name(VALUES)
+    old = {"batch_size": 7, "step_size": 0.5, "opening": True, "literal": True, "tau": 0.1, "reseed": True}
+    node = {"$": "value", "type": "VR", "fields": old | {"cache_folder": None}}
+    assert reader.decode(node) == Algorithm1(batch_size=7, step_size=0.5, tau=0.1)
+    node["fields"]["literal"] = False  # type: ignore[index]
+    assert reader.decode(node) == VR(batch_size=7, step_size=0.5)

@@ -13,7 +13,6 @@ steps are taken from, knows nothing:
 >>> from vrmf.coding import Coder
 >>> from vrmf.formulations import Formulation
 >>> from vrmf.problem import Problem
-from vrmf.solvers import Algorithm1
 >>> from vrmf.solvers import Algorithm1
 >>> from vrmf.sources import as_source
 >>> from vrmf.terms import Ridge, UnitBall

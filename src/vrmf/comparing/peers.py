@@ -44,7 +44,9 @@ class Setting:
         """Return the codes of all rows for the dictionary to start from."""
         problem = WarmProblem.like(self.problem)
         problem.exact(self.start)
-        return problem.last[0]
+        codes = problem.last[0].values
+        assert codes is not None
+        return codes
 
     def batches(self, size: int) -> Iterator[Array]:
         """Yield mini-batches of all rows in random order."""

@@ -68,7 +68,17 @@ CHUNK = 2**22
 OBSOLETE = {
     ("Progress", "rounding"),
     *(("VR", name) for name in ("literal", "option", "tau", "cache_folder")),
+    *(("Algorithm1", name) for name in ("literal", "opening", "cache_megabytes", "cache_folder", "reseed")),
 }
+
+
+def present_name(name: str, fields: dict[str, Any]) -> str:
+    """Return the class that a value of an earlier version has now.
+
+    >>> present_name("VR", {"literal": True}), present_name("VR", {"literal": False})
+    ('Algorithm1', 'VR')
+    """
+    return "Algorithm1" if name == "VR" and fields.get("literal") else name
 
 
 class UnknownType(ValueError):
@@ -204,6 +214,7 @@ class Reader:
                 f"The file uses {name}, which is not a part of vrmf. Pass its class: "
                 f"vrmf.load(path, terms=[{name}])."
             )
+        name = present_name(name, fields)
         return self.kinds[name](**{k: v for k, v in fields.items() if (name, k) not in OBSOLETE})
 
     def _array(self, member: str) -> Any:

@@ -34,7 +34,7 @@ from vrmf.solvers.base import AbstractSolver, State
 from vrmf.sources import AbstractSource
 
 FORMAT = "vrmf-checkpoint"
-VERSION = 5
+VERSION = 6
 
 #: What numbers that do not fit together may raise in a step.
 MISFITS = (ValueError, TypeError, IndexError, AttributeError, ArithmeticError)

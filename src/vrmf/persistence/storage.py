@@ -33,7 +33,7 @@ from vrmf.solvers.base import State
 FORMAT = "vrmf-model"
 
 #: Versions: 1 had no ``relative_stationarity_`` and ``reconstruction_error_``; 2 has them.
-VERSION = 4
+VERSION = 5
 
 #: Attributes that a file may set, besides those with an underscore at their end.
 PRIVATE = ("_stream", "_stream_weights", "_sklearn_output_config")

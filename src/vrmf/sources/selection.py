@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from vrmf.arrays import Array
 
@@ -32,7 +33,7 @@ class Batch:
 class Part:
     """Rows whose sum is formed first: a whole chunk, or chosen rows."""
 
-    rows: slice | Array  #: a slice, or sorted row numbers
+    rows: Any  #: a slice, or sorted row numbers
     chunk: int | None  #: in which all of them lie, or None if they may lie anywhere
 
     def __len__(self) -> int:

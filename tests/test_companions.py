@@ -1,0 +1,90 @@
+"""Laws of blocks and companions: arrays by row travel with their rows, wherever these are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tables import generator
+from vrmf.arrays import Array
+from vrmf.block import Block, as_block
+from vrmf.code_matrix import code_matrix
+from vrmf.sources import LocalSource, Sample
+from vrmf.sources.companions import Carry
+
+X = generator("companions").normal(size=(1300, 5))
+
+SOURCES: dict[str, dict[str, Any]] = {
+    "rows": {},
+    "chunks": {"chunk_rows": 70, "sampling": "blocks", "window": 3},
+    "threads": {"n_jobs": 3},
+}
+
+
+def sums_and_shares(block: Block) -> tuple[Array, dict[str, Array]]:
+    """Return the sum of the rows, and for each row its own sum, beside what was known."""
+    known = block.companion("known")
+    own = block.dense.sum(axis=1, keepdims=True)
+    return block.dense.sum(axis=0), {"own": own if known is None else own + known}
+
+
+@pytest.mark.parametrize("options", SOURCES.values(), ids=SOURCES)
+@pytest.mark.parametrize("in_file", [False, True])
+def test_what_was_written_for_a_row_is_read_with_it(
+    options: dict[str, Any], in_file: bool, tmp_path: Path
+) -> None:
+    source = LocalSource(X, **options, companion_folder=tmp_path if in_file else None)
+    first, second = (source.companion("sums", number, 1) for number in (0, 1))
+    source.reduce(sums_and_shares, carry=Carry(writes={"own": first}))
+    np.testing.assert_allclose(first.values, X.sum(axis=1, keepdims=True))
+    batch = source.draw(200, 0, 0)
+    for rows, chosen in ((batch, batch.rows), (np.arange(7, 40), slice(7, 40)), (None, slice(None))):
+        carry = Carry(reads={"known": first}, writes={"own": second})
+        total = source.reduce(sums_and_shares, rows, carry)
+        np.testing.assert_allclose(total, X[chosen].sum(axis=0))
+        assert second.values is not None
+        np.testing.assert_allclose(second.values[chosen], 2 * X[chosen].sum(axis=1, keepdims=True))
+    assert not list(tmp_path.iterdir()), "a file of companions has no name, so that nothing is left behind"
+
+
+def test_a_sample_writes_for_its_rows_alone() -> None:
+    source = LocalSource(X)
+    companion = source.companion("sums", 0, 1)
+    assert companion.values is not None
+    companion.values[:] = np.nan
+    source.reduce(sums_and_shares, Sample(3, 0, 100), Carry(writes={"own": companion}))
+    assert np.count_nonzero(np.isfinite(companion.values)) == 100
+
+
+def test_drawing_is_pure() -> None:
+    for options in SOURCES.values():
+        first, second = LocalSource(X, **options), LocalSource(X, **options)
+        forwards = [first.draw(50, 1, step).rows for step in range(9)]
+        backwards = [second.draw(50, 1, step).rows for step in reversed(range(9))]
+        for one, other in zip(forwards, reversed(backwards), strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+def test_a_function_may_read_what_nobody_has_written() -> None:
+    """A block lacks a companion that is not carried, which is no error: codes are then solved from zero."""
+    total, written = sums_and_shares(Block(X))
+    np.testing.assert_allclose(written["own"], X.sum(axis=1, keepdims=True))
+    assert not Carry.of("known", None, None).reads and not Carry.of("known", None, None).writes
+    np.testing.assert_allclose(total, X.sum(axis=0))
+
+
+def test_the_products_of_a_block_are_those_of_its_rows() -> None:
+    rng = generator("products")
+    D, H = rng.normal(size=(3, 5)), rng.normal(size=(len(X), 3))
+    block = as_block(X)
+    assert as_block(block) is block and block.shape == X.shape and len(block) == len(X)
+    np.testing.assert_allclose(block.times_atoms(D), X @ D.T)
+    np.testing.assert_allclose(block.times_codes(code_matrix(H)), H.T @ X)
+    np.testing.assert_allclose(block.squares, np.sum(X**2, axis=1))
+    E = H @ D
+    assert block.residual(E) is E
+    np.testing.assert_allclose(E, H @ D - X)
+    np.testing.assert_array_equal(block.take(np.array([5, 2])).dense, X[[5, 2]])

@@ -1,8 +1,8 @@
 """Fits on a Dask cluster of this machine: two workers against one, and one against none.
 
-    python benchmarks/clusters.py                      # all of it: results/distributed.json and .md
-    python benchmarks/clusters.py pass                 # only this part; the other results stay
-    python benchmarks/clusters.py --rows 100000        # fewer rows
+    python -m benchmarks.clusters                      # all of it: results/distributed.json and .md
+    python -m benchmarks.clusters pass                 # only this part; the other results stay
+    python -m benchmarks.clusters --rows 100000        # fewer rows
 
 Robust PCA of Synth (rank 10, a tenth of the entries outliers), n = 10⁶, d = 400, single precision, chunks
 of 10 000 rows, codes not cached. Workers are processes with one thread each. "No cluster" is the local
@@ -24,9 +24,9 @@ from typing import Any
 import dask
 import dask.array as da
 import numpy as np
-from common import Array, machine, read, write
 from distributed import Client, LocalCluster, wait
 
+from benchmarks.common import Array, machine, read, write
 from vrmf import RobustPCA
 from vrmf.coding import Coder
 from vrmf.datasets import load_synth

@@ -1,8 +1,8 @@
 """How fast codes are computed, against peers, side by side in the same run.
 
-    python benchmarks/coding.py              all of it: results/coding.json, the table and the figures
-    python benchmarks/coding.py lasso group  only these parts; the other results stay as they are
-    python benchmarks/coding.py --draw       only the table and the figures, from the results on file
+    python -m benchmarks.coding              all of it: results/coding.json, the table and the figures
+    python -m benchmarks.coding lasso group  only these parts; the other results stay as they are
+    python -m benchmarks.coding --draw       only the table and the figures, from the results on file
 
 Every contestant gets the same rows, the same dictionary and two threads; each is run once to compile
 and warm up, then all in turn, and medians are compared. Checks of the answers are off the clock.
@@ -22,10 +22,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import coding_sparse
 import numpy as np
 import scipy.optimize
-from common import (
+
+from benchmarks import coding_sparse
+from benchmarks.common import (
     THREADS,
     Array,
     cbcl,
@@ -38,7 +39,6 @@ from common import (
     synth,
     write,
 )
-
 from vrmf import RobustPCA, formulations
 from vrmf.coding import Atoms, Coder
 from vrmf.formulations import Formulation
@@ -487,7 +487,7 @@ def main() -> None:
             results[part] = PARTS[part]()
             results["machine"] = machine()
             write("coding", results)
-    from coding_figures import draw
+    from benchmarks.coding_figures import draw
 
     draw(results)
 

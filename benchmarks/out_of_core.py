@@ -1,8 +1,8 @@
 """Fits of data larger than memory: how much memory, how long, and against an array in memory.
 
-    python benchmarks/out_of_core.py                      all of it: results/out_of_core.json and .md
-    python benchmarks/out_of_core.py memory formats       only these parts; the other results stay
-    python benchmarks/out_of_core.py --folder /data       where the file of 8 GB is made (it stays there)
+    python -m benchmarks.out_of_core                      all of it: results/out_of_core.json and .md
+    python -m benchmarks.out_of_core memory formats       only these parts; the other results stay
+    python -m benchmarks.out_of_core --folder /data       where the file of 8 GB is made (it stays there)
 
 The file has 10⁷ rows of 200 features in single precision; smaller n are its first rows. Every measurement
 is a process of its own. Memory is RssAnon, sampled every 5 ms, above what the process has after a fit of
@@ -25,9 +25,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import Array, machine, read, write
-from out_of_core_tables import markdown
 
+from benchmarks.common import Array, machine, read, write
+from benchmarks.out_of_core_tables import markdown
 from vrmf import DictionaryLearning
 from vrmf.coding import Coder
 from vrmf.problem import Problem
@@ -193,7 +193,7 @@ CHILDREN: dict[str, Callable[..., dict[str, Any]]] = {
 
 def child(name: str, *arguments: Any) -> dict[str, Any]:
     """Return what a process of its own measures."""
-    command = [sys.executable, __file__, "--child", json.dumps([name, *arguments])]
+    command = [sys.executable, "-m", "benchmarks.out_of_core", "--child", json.dumps([name, *arguments])]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     result = json.loads(done.stdout.splitlines()[-1])
     print(name, *arguments[1:], {key: round(value, 4) for key, value in result.items()}, flush=True)

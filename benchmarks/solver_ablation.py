@@ -13,10 +13,9 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 from unittest import mock
 
-from common import Array
-from solver_problems import CASES, Case
-from solver_runs import WarmProblem, rounded, snapshots
-
+from benchmarks.common import Array
+from benchmarks.solver_problems import CASES, Case
+from benchmarks.solver_runs import WarmProblem, rounded, snapshots
 from vrmf.problem import Problem
 from vrmf.running.loop import iterate
 from vrmf.solvers import VR, vr

@@ -13,9 +13,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from common import Array
-from solver_problems import CASES, Case
-from solver_runs import (
+from benchmarks.common import Array
+from benchmarks.solver_problems import CASES, Case
+from benchmarks.solver_runs import (
     Grid,
     Snapshot,
     WarmProblem,
@@ -27,8 +27,7 @@ from solver_runs import (
     warm_up,
     watched,
 )
-from solver_search import constants, tuned
-
+from benchmarks.solver_search import constants, tuned
 from vrmf.problem import Problem
 from vrmf.running.loop import iterate
 from vrmf.solvers import VR, AbstractSolver, Batch

@@ -18,13 +18,13 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-import solver_problems
-from common import THREADS, Array, cbcl, mnist, rows_as_atoms, synth, yaleb
-from patches import patches, weight_for
-from solver_problems import ATOMS, Case
 from threadpoolctl import threadpool_limits
 
 import vrmf
+from benchmarks import solver_problems
+from benchmarks.common import THREADS, Array, cbcl, mnist, rows_as_atoms, synth, yaleb
+from benchmarks.patches import patches, weight_for
+from benchmarks.solver_problems import ATOMS, Case
 from vrmf import formulations
 from vrmf.coding import Coder
 from vrmf.formulations import Formulation

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import Array
 from sklearn.exceptions import ConvergenceWarning
-from solver_runs import EXACT, rounded
 
 import vrmf
+from benchmarks.common import Array
+from benchmarks.solver_runs import EXACT, rounded
 from vrmf.problem import Problem
 from vrmf.sources import as_source
 from vrmf.terms import L1, NonNegative, UnitBall

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from common import Array
 
+from benchmarks.common import Array
 from vrmf.coding import Coder
 from vrmf.curves import Snapshot, WarmProblem, warm_up, watched
 from vrmf.problem import Measurement

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from common import Array
-from solver_runs import EXACT, watched
 
+from benchmarks.common import Array
+from benchmarks.solver_runs import EXACT, watched
 from vrmf.problem import Problem
 from vrmf.running.history import Iterate
 from vrmf.running.loop import iterate

@@ -1,7 +1,7 @@
 """How often a fit ends in a poor local minimum, by the rule that chooses its start.
 
-    python benchmarks/starts.py            # goes on where it was interrupted; then tables and a figure
-    python benchmarks/starts.py --report   # only tables and figure, from what is known
+    python -m benchmarks.starts            # goes on where it was interrupted; then tables and a figure
+    python -m benchmarks.starts --report   # only tables and figure, from what is known
 
 Every rule of ``init`` starts a fit on every data set of ``start_data.py`` with three seeds. A fit is *poor*
 if its objective is more than 2 % above the best that is known: of all these fits, and of ten runs of
@@ -21,12 +21,12 @@ from typing import Any
 
 import numpy as np
 import sklearn.decomposition as peers
-import start_data
-from common import RESULTS, Array, machine, read, write
-from start_data import Case
 from threadpoolctl import threadpool_limits
 
 import vrmf
+from benchmarks import start_data
+from benchmarks.common import RESULTS, Array, machine, read, write
+from benchmarks.start_data import Case
 from vrmf.formulations import Formulation
 from vrmf.problem import atoms_from_rows
 from vrmf.solvers import VR
@@ -75,7 +75,7 @@ def main() -> None:
         results["seconds"] = start_seconds()
         results["machine"] = machine()
         write("starts", results)
-    from start_report import report
+    from benchmarks.start_report import report
 
     report(results, RESULTS)
 

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from vrmf.experiments.base import Experiment, Scale, plain
-from vrmf.experiments.theory import THEORY, costs, lemma2
-from vrmf.experiments.theory import steps as theory_steps
-from vrmf.experiments.theory.instances import EXACT, MAKERS, markdown, rows_of, small_problem, start
-from vrmf.experiments.theory.lemma1 import (
+from experiments.base import Experiment, Scale, plain
+from experiments.theory import THEORY, costs, lemma2
+from experiments.theory import steps as theory_steps
+from experiments.theory.instances import EXACT, MAKERS, markdown, rows_of, small_problem, start
+from experiments.theory.lemma1 import (
     ANGLES,
     DIFFERENCE_STEPS,
     DISTANCES,
@@ -63,8 +63,8 @@ def test_ratios_of_pairs_are_of_the_same_order_at_all_distances() -> None:
 
 
 def test_a_ridge_bounds_the_gradient_of_nearly_dependent_atoms(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vrmf.experiments.theory.lemma1.RIDGES", [0.0, 0.1])
-    monkeypatch.setattr("vrmf.experiments.theory.lemma1.ANGLES", [1e-1, 1e-3])
+    monkeypatch.setattr("experiments.theory.lemma1.RIDGES", [0.0, 0.1])
+    monkeypatch.setattr("experiments.theory.lemma1.ANGLES", [1e-1, 1e-3])
     found = near_dependent(True, {})
     assert found["0"][1] > 10 * found["0"][0]
     assert found["0.1"][1] < 3 * found["0.1"][0]

@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from vrmf.curves import EXACT
-from vrmf.experiments.base import Experiment, Scale, plain
-from vrmf.experiments.theory import THEORY, corollary1, theorem1, theorem2
-from vrmf.experiments.theory import smm as smm_as_sgd
-from vrmf.experiments.theory.fits import (
+from experiments.base import Experiment, Scale, plain
+from experiments.theory import THEORY, corollary1, theorem1, theorem2
+from experiments.theory import smm as smm_as_sgd
+from experiments.theory.fits import (
     digits_problem,
     fitted_slope,
     mappings_along,
     moments,
     running_means,
 )
+from vrmf.curves import EXACT
 from vrmf.formulations import nonnegative
 from vrmf.running.loop import iterate
 from vrmf.solvers import SMM, VR, Batch

@@ -9,10 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from matplotlib.figure import Figure
 
-from vrmf.arrays import Array
-from vrmf.estimators import NMF, AbstractFactorizer, SmoothDictionaryLearning
-from vrmf.experiments.base import Experiment, Results, Scale, Step, plain
-from vrmf.experiments.structures.common import (
+from experiments.base import Experiment, Results, Scale, Step, plain
+from experiments.structures.common import (
     assigned,
     distance,
     fit_codes,
@@ -20,6 +18,8 @@ from vrmf.experiments.structures.common import (
     medians,
     records_with,
 )
+from vrmf.arrays import Array
+from vrmf.estimators import NMF, AbstractFactorizer, SmoothDictionaryLearning
 
 CHANNELS, SPECTRA = 200, 4
 ROWS = {"fit": 60, "choose": 120, "judge": 120}

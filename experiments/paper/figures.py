@@ -13,11 +13,9 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from vrmf.arrays import Array
-from vrmf.curves import Observers, curve, warm_up
-from vrmf.experiments.base import Experiment, Results, Scale, Step
-from vrmf.experiments.paper import contest
-from vrmf.experiments.paper.contest import (
+from experiments.base import Experiment, Results, Scale, Step
+from experiments.paper import contest
+from experiments.paper.contest import (
     DEFAULT,
     FINE,
     LITERAL,
@@ -26,7 +24,7 @@ from vrmf.experiments.paper.contest import (
     SMM_FORGETS,
     SMM_PAPER,
 )
-from vrmf.experiments.paper.drawing import (
+from experiments.paper.drawing import (
     draw_figure1,
     draw_figure2,
     draw_figure3,
@@ -34,7 +32,9 @@ from vrmf.experiments.paper.drawing import (
     table_figure2,
     table_figure3,
 )
-from vrmf.experiments.paper.panels import PANELS, Case, Panel, Size
+from experiments.paper.panels import PANELS, Case, Panel, Size
+from vrmf.arrays import Array
+from vrmf.curves import Observers, curve, warm_up
 
 #: ORPCA on data with more outliers, for Figure 2 alone.
 MORE_OUTLIERS = Panel("ORPCA", "Synth 0.3")

@@ -6,13 +6,13 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
+from experiments.base import Experiment, Results, Scale, Step
+from experiments.paper import contest
+from experiments.paper.contest import DEFAULT, LITERAL, SGD_PAPER, SMM_FORGETS, SMM_PAPER
+from experiments.paper.drawing import STYLES, column, curves_of, part_of_gap
+from experiments.paper.figures import constants_steps, loaded_case, size_of
+from experiments.paper.panels import Panel, Size
 from vrmf.curves import curve
-from vrmf.experiments.base import Experiment, Results, Scale, Step
-from vrmf.experiments.paper import contest
-from vrmf.experiments.paper.contest import DEFAULT, LITERAL, SGD_PAPER, SMM_FORGETS, SMM_PAPER
-from vrmf.experiments.paper.drawing import STYLES, column, curves_of, part_of_gap
-from vrmf.experiments.paper.figures import constants_steps, loaded_case, size_of
-from vrmf.experiments.paper.panels import Panel, Size
 
 PANELS = (Panel("ODL", "CBCL"), Panel("ONMF", "CBCL"))
 CONTESTANTS = (LITERAL, SMM_PAPER, SMM_FORGETS, SGD_PAPER, DEFAULT)

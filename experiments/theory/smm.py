@@ -19,10 +19,10 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from experiments.base import Experiment, Results, Scale, Step
+from experiments.theory.fits import digits_problem, fitted_slope, moments
 from vrmf.arrays import Array
 from vrmf.curves import EXACT, curve
-from vrmf.experiments.base import Experiment, Results, Scale, Step
-from vrmf.experiments.theory.fits import digits_problem, fitted_slope, moments
 from vrmf.formulations import Formulation, nonnegative, robust_pca
 from vrmf.problem import Problem
 from vrmf.running.loop import iterate

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from sklearn.datasets import load_digits
 
+from experiments.base import Results
 from vrmf.arrays import Array
 from vrmf.curves import EXACT, WarmProblem
-from vrmf.experiments.base import Results
 from vrmf.formulations import Formulation
 from vrmf.problem import Problem, atoms_from_rows
 from vrmf.sources import as_source

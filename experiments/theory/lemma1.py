@@ -9,10 +9,8 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from vrmf.arrays import Array
-from vrmf.coding import Atoms
-from vrmf.experiments.base import Experiment, Results, Scale, Step
-from vrmf.experiments.theory.instances import (
+from experiments.base import Experiment, Results, Scale, Step
+from experiments.theory.instances import (
     EXACT,
     MAKERS,
     NAMES,
@@ -22,7 +20,9 @@ from vrmf.experiments.theory.instances import (
     small_problem,
     start,
 )
-from vrmf.experiments.theory.lemma2 import row_gradients
+from experiments.theory.lemma2 import row_gradients
+from vrmf.arrays import Array
+from vrmf.coding import Atoms
 from vrmf.formulations import dictionary_learning
 from vrmf.problem import Problem, feasible, squared_norm
 from vrmf.theory import estimate_lipschitz, gradient_differences

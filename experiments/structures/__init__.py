@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from vrmf.experiments.base import Experiment
-from vrmf.experiments.structures import groups, low_rank, max_norm, smooth
+from experiments.base import Experiment
+from experiments.structures import groups, low_rank, max_norm, smooth
 
 #: In the order of the formulations: (P2), (P4), (P6), (P7).
 STRUCTURES: tuple[Experiment, ...] = (

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from experiments.base import Experiment, Results, Scale, Step
+from experiments.paper import contest
+from experiments.paper.contest import DEFAULT, LITERAL, SGD_PAPER, SMM_PAPER
+from experiments.paper.drawing import STYLES, column
+from experiments.paper.panels import Case, Panel, Size
 from vrmf.curves import curve
-from vrmf.experiments.base import Experiment, Results, Scale, Step
-from vrmf.experiments.paper import contest
-from vrmf.experiments.paper.contest import DEFAULT, LITERAL, SGD_PAPER, SMM_PAPER
-from vrmf.experiments.paper.drawing import STYLES, column
-from vrmf.experiments.paper.panels import Case, Panel, Size
 
 COUNTS, QUICK_COUNTS = (10, 25, 49, 100), (5, 10, 20)
 ROWS, QUICK_ROWS = 400, 100

@@ -13,10 +13,10 @@ import numpy as np
 from matplotlib.figure import Figure
 from scipy.linalg import subspace_angles
 
+from experiments.base import Experiment, Results, Scale, Step, plain
+from experiments.structures.common import distance, fit_codes, markdown, medians, records_with
 from vrmf.arrays import Array
 from vrmf.estimators import AbstractFactorizer, MaxNormDecomposition, RobustPCA
-from vrmf.experiments.base import Experiment, Results, Scale, Step, plain
-from vrmf.experiments.structures.common import distance, fit_codes, markdown, medians, records_with
 from vrmf.sources import as_source
 from vrmf.weights import DataSummary
 

@@ -10,11 +10,9 @@ import numpy as np
 import scipy.sparse
 from matplotlib.figure import Figure
 
-from vrmf.arrays import Array
-from vrmf.coding import Atoms
-from vrmf.experiments.base import Experiment, Results, Scale, Step
-from vrmf.experiments.theory.fits import fitted_slope
-from vrmf.experiments.theory.instances import (
+from experiments.base import Experiment, Results, Scale, Step
+from experiments.theory.fits import fitted_slope
+from experiments.theory.instances import (
     EXACT,
     NAMES,
     markdown,
@@ -22,6 +20,8 @@ from vrmf.experiments.theory.instances import (
     small_problem,
     start,
 )
+from vrmf.arrays import Array
+from vrmf.coding import Atoms
 from vrmf.problem import Problem, squared_norm
 from vrmf.running.loop import iterate
 from vrmf.solvers import VR

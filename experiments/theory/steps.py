@@ -10,12 +10,9 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from vrmf.arrays import Array
-from vrmf.coding import Coder
-from vrmf.curves import EXACT, WarmProblem, snapshots
-from vrmf.experiments.base import Experiment, Results, Scale, Step
-from vrmf.experiments.theory.fits import fitted_slope
-from vrmf.experiments.theory.instances import (
+from experiments.base import Experiment, Results, Scale, Step
+from experiments.theory.fits import fitted_slope
+from experiments.theory.instances import (
     GROUP_WEIGHTS,
     GROUPS,
     NAMES,
@@ -23,6 +20,9 @@ from vrmf.experiments.theory.instances import (
     small_problem,
     start,
 )
+from vrmf.arrays import Array
+from vrmf.coding import Coder
+from vrmf.curves import EXACT, WarmProblem, snapshots
 from vrmf.formulations import group_dictionary_learning
 from vrmf.problem import Problem
 from vrmf.running.history import Iterate

@@ -9,10 +9,10 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from experiments.base import Experiment, Results, Scale, Step
+from experiments.theory.fits import doublings, fitted_slope
 from vrmf.arrays import Array
 from vrmf.curves import EXACT, WarmProblem, watched
-from vrmf.experiments.base import Experiment, Results, Scale, Step
-from vrmf.experiments.theory.fits import doublings, fitted_slope
 from vrmf.formulations import Formulation
 from vrmf.problem import Problem, atoms_from_rows
 from vrmf.running.loop import iterate

@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 
+from experiments.paper.panels import Case
 from vrmf.arrays import Array
 from vrmf.coding import Coder
 from vrmf.curves import EXACT, Observers, Snapshot, WarmProblem, curve, measured_at, watched
-from vrmf.experiments.paper.panels import Case
 from vrmf.problem import Problem
 from vrmf.running.history import Iterate
 from vrmf.running.loop import iterate

@@ -16,11 +16,11 @@ from matplotlib.figure import Figure
 from sklearn.cluster import KMeans, SpectralClustering
 from sklearn.metrics import confusion_matrix
 
+from experiments.base import Experiment, Results, Scale, Step, plain
+from experiments.structures.common import assigned, fit_codes, markdown, medians, records_with
 from vrmf.arrays import Array
 from vrmf.datasets import fetch_yaleb
 from vrmf.estimators import AbstractFactorizer, LowRankRepresentation, RobustPCA
-from vrmf.experiments.base import Experiment, Results, Scale, Step, plain
-from vrmf.experiments.structures.common import assigned, fit_codes, markdown, medians, records_with
 
 CLASSES, DIMENSIONS, FEATURES, EACH, LIBRARY = 5, 4, 60, 40, 10
 SHARES = (0.1, 0.2, 0.3, 0.4)

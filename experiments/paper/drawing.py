@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from vrmf.arrays import Array
-from vrmf.experiments.base import Results
-from vrmf.experiments.paper.contest import (
+from experiments.base import Results
+from experiments.paper.contest import (
     DEFAULT,
     FINE,
     LITERAL,
@@ -19,7 +18,8 @@ from vrmf.experiments.paper.contest import (
     SMM_PAPER,
     best_sweep,
 )
-from vrmf.experiments.paper.panels import PANELS
+from experiments.paper.panels import PANELS
+from vrmf.arrays import Array
 
 Curve = Mapping[str, Any]
 

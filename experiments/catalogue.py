@@ -1,13 +1,13 @@
-"""The paper's experiments and the claims of its theory, made again: ``vrmf reproduce``."""
+"""Which experiments there are, and how they are chosen by name."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from vrmf.experiments.base import Experiment, Scale
-from vrmf.experiments.paper import PAPER
-from vrmf.experiments.structures import STRUCTURES
-from vrmf.experiments.theory import THEORY
+from experiments.base import Experiment
+from experiments.paper import PAPER
+from experiments.structures import STRUCTURES
+from experiments.theory import THEORY
 
 #: All experiments in groups, in the order in which they run.
 GROUPS: dict[str, tuple[Experiment, ...]] = {
@@ -33,6 +33,3 @@ def chosen(names: Sequence[str]) -> list[Experiment]:
             )
     wanted = {e.name for name in names for e in GROUPS.get(name, ())} | set(names)
     return [experiment for experiment in everything if not names or experiment.name in wanted]
-
-
-__all__ = ["GROUPS", "Experiment", "Scale", "chosen"]

@@ -12,12 +12,12 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
+from experiments.base import Experiment, Results, Scale, Step
+from experiments.theory.fits import fitted_slope
+from experiments.theory.instances import NAMES, markdown
 from vrmf import formulations
 from vrmf.arrays import Array
 from vrmf.coding import Atoms, Coder
-from vrmf.experiments.base import Experiment, Results, Scale, Step
-from vrmf.experiments.theory.fits import fitted_slope
-from vrmf.experiments.theory.instances import NAMES, markdown
 from vrmf.formulations import Formulation
 from vrmf.problem import atoms_from_rows
 from vrmf.sources import single_threaded_blas

@@ -9,10 +9,8 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from vrmf.arrays import Array
-from vrmf.curves import EXACT, WarmProblem, watched
-from vrmf.experiments.base import Experiment, Results, Scale, Step
-from vrmf.experiments.theory.fits import (
+from experiments.base import Experiment, Results, Scale, Step
+from experiments.theory.fits import (
     digits_problem,
     doublings,
     fitted_slope,
@@ -21,6 +19,8 @@ from vrmf.experiments.theory.fits import (
     running_means,
     under,
 )
+from vrmf.arrays import Array
+from vrmf.curves import EXACT, WarmProblem, watched
 from vrmf.formulations import Formulation, dictionary_learning, nonnegative
 from vrmf.problem import Problem
 from vrmf.running.loop import iterate

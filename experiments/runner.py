@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import sys
 from collections.abc import Iterable, Sequence
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from matplotlib import rc_context
 from tqdm import tqdm
 
-from vrmf.experiments import chosen
-from vrmf.experiments.base import Experiment, Scale, Step, Store
+from experiments.base import Experiment, Scale, Step, Store
+from experiments.catalogue import chosen
+from experiments.machine import core_count, installed_version, processor_name
 
 PACKAGES = ("vrmf", "numpy", "scipy", "scikit-learn", "numba", "matplotlib", "spams-bin")
 
@@ -25,7 +24,7 @@ def made_by(command: str, scale: Scale) -> dict[str, Any]:
         "command": command,
         "scale": str(scale),
         "processor": processor_name(),
-        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "cores": core_count(),
         "system": platform.system(),
         "python": platform.python_version(),
         "versions": {name: installed_version(name) for name in PACKAGES},
@@ -98,20 +97,3 @@ def write_page(
     path = folder / "results.md"
     path.write_text("\n".join(parts), encoding="utf-8")
     return path
-
-
-def processor_name() -> str:
-    """Return what the machine calls its processor."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        return next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.processor()
-
-
-def installed_version(name: str) -> str | None:
-    """Return the version of a package, or None where it is not installed."""
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return None

@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from experiments.base import Experiment, Results, Scale, Step
+from experiments.paper import contest
+from experiments.paper.contest import DEFAULT, LITERAL, SGD_PAPER, SMM_PAPER
+from experiments.paper.drawing import STYLES, column
+from experiments.paper.panels import ATOMS, PANELS, Case, Panel, Size
 from vrmf.arrays import Array
 from vrmf.coding import Coder
 from vrmf.curves import EXACT, Observers, curve
-from vrmf.experiments.base import Experiment, Results, Scale, Step
-from vrmf.experiments.paper import contest
-from vrmf.experiments.paper.contest import DEFAULT, LITERAL, SGD_PAPER, SMM_PAPER
-from vrmf.experiments.paper.drawing import STYLES, column
-from vrmf.experiments.paper.panels import ATOMS, PANELS, Case, Panel, Size
 from vrmf.solvers import SMM, VR, AbstractSolver
 from vrmf.solvers.base import paper_batch_size
 

@@ -19,9 +19,9 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 from sklearn.exceptions import ConvergenceWarning
 
+from experiments.base import Results
 from vrmf.arrays import Array
 from vrmf.estimators import AbstractFactorizer
-from vrmf.experiments.base import Results
 
 #: How steps describe what they measured: parameters and numbers by name.
 Record = Mapping[str, Any]

@@ -13,10 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from matplotlib.figure import Figure
 
-from vrmf.arrays import Array
-from vrmf.estimators import AbstractFactorizer, DictionaryLearning, GroupDictionaryLearning
-from vrmf.experiments.base import Experiment, Results, Scale, Step, plain
-from vrmf.experiments.structures.common import (
+from experiments.base import Experiment, Results, Scale, Step, plain
+from experiments.structures.common import (
     assigned,
     distance,
     fit_codes,
@@ -24,6 +22,8 @@ from vrmf.experiments.structures.common import (
     medians,
     records_with,
 )
+from vrmf.arrays import Array
+from vrmf.estimators import AbstractFactorizer, DictionaryLearning, GroupDictionaryLearning
 
 GROUPS, SIZE, FEATURES, ON, NOISE = 10, 4, 24, 2, 0.2
 ATOMS = GROUPS * SIZE

@@ -96,6 +96,12 @@ def test_errors_that_fall_fast_leave_the_bound_as_it_is() -> None:
     assert slopes == [0, -0.5, -1] and theorem2.Falling(size=0.0).slope_of_bound == -1
 
 
+def test_labels_tell_the_tolerance_of_codes() -> None:
+    for name, options in theorem2.CODES.items():
+        kind, _, told = theorem2.label_of(name).partition("codes to ")
+        assert kind or float(told) == options["coder"].tol
+
+
 def test_more_rows_contain_the_fewer_ones_and_share_the_start() -> None:
     (few, D), (many, E) = (corollary1.generated(rows, seed=3) for rows in (20, 50))
     np.testing.assert_array_equal(D, E)

@@ -40,7 +40,7 @@ SIZES = (10**5, 10**6, 10**7)
 REPEATS = 3
 
 #: Seconds after which a peer is stopped; its rate is then told from what it had done.
-PATIENCE = 60
+PEER_SECONDS = 60
 
 
 # ------------------------------------------------------------------ the file
@@ -178,7 +178,7 @@ def peer(path: str, name: str) -> dict[str, Any]:
     with PeakMemory() as memory:
         work = threading.Thread(target=lambda: peers[name]().fit(X), daemon=True)
         work.start()
-        work.join(PATIENCE)
+        work.join(PEER_SECONDS)
         seconds, finished = time.perf_counter() - began, not work.is_alive()
     return {"seconds": seconds, "peak bytes": memory.peak, "finished": finished}
 

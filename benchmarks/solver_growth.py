@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from benchmarks.common import Array
-from benchmarks.solver_runs import EXACT, WarmProblem, measurements, rounded, watched
+from benchmarks.solver_runs import RANKING_CODER, measurements, rounded
 from vrmf import formulations
+from vrmf.comparing.measuring import WarmProblem, Yardstick, watched
 from vrmf.running.history import Iterate
 from vrmf.running.loop import iterate
 from vrmf.solvers import VR, AbstractSolver, Batch
@@ -105,7 +106,7 @@ def problem_of(X: Array) -> WarmProblem:
 
 def literal_step(X: Array, D: Array, epsilon: float, seconds: float) -> float:
     """Return the step with which the paper's algorithm is first at ε."""
-    curvature = problem_of(X).stats(D, EXACT).largest_curvature
+    curvature = problem_of(X).stats(D, RANKING_CODER).largest_curvature
     best, fewest = 1 / curvature, PASSES * len(X)
     for part in LITERAL_STEPS:
         solver = VR(literal=True, step_size=part / curvature)
@@ -128,7 +129,7 @@ def descent(
     clock, full, lowest, epochs, samples = Clock(), 0, math.inf, 0, None
     passes = min(PASSES, most / problem.n_samples)
     run = watched(iterate(solver, problem, D, 0), passes, seconds)
-    for current, measured in measurements(run, problem, clock.struck):
+    for current, measured in measurements(run, Yardstick(problem), clock.struck):
         full, lowest, epochs = full + 1, min(lowest, measured.stationarity), current.epoch
         if measured.stationarity <= epsilon:
             samples = current.state.solved

@@ -18,10 +18,12 @@ from typing import Any
 from benchmarks.common import machine, read, write
 from benchmarks.solver_ablation import ablation
 from benchmarks.solver_growth import growth
+from benchmarks.solver_hyperspy import hyperspy_online
 from benchmarks.solver_panels import panels, stationarity
-from benchmarks.solver_peers import hyperspy_online, sklearn_dictionary, sklearn_nmf, spams, spams_patches
 from benchmarks.solver_problems import CASES
 from benchmarks.solver_robustness import robustness
+from benchmarks.solver_sklearn import sklearn_dictionary, sklearn_nmf
+from benchmarks.solver_spams import spams, spams_patches
 
 #: Parts that run problem by problem; each result is kept as soon as it is there.
 BY_PROBLEM: dict[str, Callable[[list[str]], dict[str, Any]]] = {

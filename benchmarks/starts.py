@@ -40,9 +40,11 @@ RULES = ("auto", "spread", "data", "svd", "nndsvd")
 BUDGET: dict[str, Any] = {}
 LONG: dict[str, Any] = {"tol": 1e-8}
 
-#: A fit is poor if it is so far above the best known objective, in units of that or of EXACT · f(0).
+#: A fit is poor if it is so far above the best known objective, in units of that.
 POOR = 0.02
-EXACT = 1e-4
+
+#: Objectives below this part of f(0) count as that much.
+LEAST_SHARE = 1e-4
 
 Fit = Callable[..., Any]
 
@@ -134,7 +136,7 @@ def run_case(model: Model, case: Case, X: Array, known: dict[str, Any]) -> dict[
 def above(found: dict[str, Any], rule: str) -> list[float]:
     """Return how far the fits by a rule are above the best known objective, relatively."""
     best = min([*found["peers"], *(value for values in found["fits"].values() for value in values)])
-    return [(value - best) / max(best, EXACT * found["zero"]) for value in found["fits"][rule]]
+    return [(value - best) / max(best, LEAST_SHARE * found["zero"]) for value in found["fits"][rule]]
 
 
 # ------------------------------------------------------------------ models and peers

@@ -21,7 +21,7 @@ from experiments.base import Experiment, Results, Scale, Step, Store, plain
 from experiments.catalogue import GROUPS, chosen
 from experiments.paper import components, contest, drawing, figures, start
 from experiments.paper.panels import PANELS, Case, Panel, Size
-from vrmf.curves import curve, snapshots, watched
+from vrmf.comparing.measuring import curve, snapshots, watched
 from vrmf.running.history import Iterate
 from vrmf.running.loop import iterate
 from vrmf.solvers import SMM, VR
@@ -128,7 +128,7 @@ def test_a_curve_tells_what_an_independent_pass_tells(case: Case) -> None:
         observers={"norm": lambda D: float(np.linalg.norm(D))},
     )
     ends = [it for it, _ in zip(iterate(SMM(batch_size=10), problem, D, 0), range(13), strict=False)][12].D
-    exact = problem.measure(problem.stats(ends, contest.EXACT), ends)
+    exact = problem.measure(problem.stats(ends, contest.JUDGING_CODER), ends)
     assert found["passes"] == [0, 0.5, 2]
     assert found["f"][-1] == pytest.approx(exact.objective, rel=1e-9)
     assert found["stationarity"][-1] == pytest.approx(exact.stationarity, rel=1e-3)
@@ -179,7 +179,7 @@ def test_searches_find_the_best_of_what_they_tried(case: Case) -> None:
 
 def test_references_are_below_where_they_start(case: Case) -> None:
     D = case.start(n_components=4)
-    first = case.problem.measure(case.problem.stats(D, contest.EXACT), D).objective
+    first = case.problem.measure(case.problem.stats(D, contest.JUDGING_CODER), D).objective
     for find in (contest.reference, contest.best_known):
         assert find(case.problem, D, 30.0, 5.0)["f"] < first
 

@@ -13,7 +13,7 @@ from experiments.paper import contest
 from experiments.paper.contest import DEFAULT, LITERAL, SGD_PAPER, SMM_PAPER
 from experiments.paper.drawing import STYLES, column
 from experiments.paper.panels import Case, Panel, Size
-from vrmf.curves import curve
+from vrmf.comparing.measuring import curve
 
 COUNTS, QUICK_COUNTS = (10, 25, 49, 100), (5, 10, 20)
 ROWS, QUICK_ROWS = 400, 100

@@ -20,7 +20,16 @@ import numpy as np
 from experiments.paper.panels import Case
 from vrmf.arrays import Array
 from vrmf.coding import Coder
-from vrmf.curves import EXACT, Observers, Snapshot, WarmProblem, curve, measured_at, watched
+from vrmf.comparing.measuring import (
+    JUDGING_CODER,
+    Observers,
+    Snapshot,
+    WarmProblem,
+    Yardstick,
+    curve,
+    measured_at,
+    watched,
+)
 from vrmf.problem import Problem
 from vrmf.running.history import Iterate
 from vrmf.running.loop import iterate
@@ -80,7 +89,7 @@ def grid(n_samples: int) -> list[float]:
 
 def unit_step(problem: Problem, D: Array) -> float:
     """Return 1/λ_max(A) at a dictionary, on at most 2 500 rows."""
-    return 1 / problem.stats(D, EXACT, ranking_rows(problem)).largest_curvature
+    return 1 / problem.stats(D, JUDGING_CODER, ranking_rows(problem)).largest_curvature
 
 
 def ranking_rows(problem: Problem) -> Array:
@@ -112,7 +121,7 @@ def swept(
     eta: float,
     observers: Observers | None = None,
     method: str = "auto",
-    judge: Coder = EXACT,
+    judge: Coder = JUDGING_CODER,
 ) -> dict[str, Any]:
     """Return the curve of Algorithm 1 with the step η, and with a method for codes."""
     at = [passes for epoch, passes in enumerate(literal_epochs(case.n_samples)) if epoch in JUDGED]
@@ -160,7 +169,7 @@ def objective_after(problem: Problem, run: Iterator[Iterate], passes: float) -> 
     if not ends or ends[0].passes < passes:
         return math.inf
     D = ends[0].D
-    objective = problem.measure(problem.stats(D, EXACT, ranking_rows(problem)), D).objective
+    objective = problem.measure(problem.stats(D, JUDGING_CODER, ranking_rows(problem)), D).objective
     return objective if math.isfinite(objective) else math.inf
 
 
@@ -206,7 +215,7 @@ def reference(
 def best_known(problem: Problem, D: Array, passes: float, seconds: float) -> dict[str, float]:
     """Return the lowest objective of a long run of the default VR."""
     ends = deque(watched(iterate(VR(), problem, D, 0), passes, seconds), maxlen=1)
-    measured = WarmProblem.like(problem).exact(ends[0].D)
+    measured = Yardstick.of(problem).measured(ends[0].D)
     return {
         "f": measured.objective,
         "stationarity": measured.stationarity,
@@ -226,7 +235,7 @@ def spams_curve(case: Case, D: Array, threads: int = 2) -> dict[str, Any] | None
         return None
     rows, start = np.asfortranarray(case.X.T), np.asfortranarray(D.T)
     weight, batch = float(case.X.shape[1] ** -0.5), 256
-    taken = [Snapshot(0.0, 0.0, D)]
+    taken = [Snapshot(0.0, D, 0.0)]
     for passes in (0.25, 0.5, 1, 2, 4, 8, 12):
         if passes * case.n_samples > SPAMS_ROWS:
             break
@@ -237,5 +246,5 @@ def spams_curve(case: Case, D: Array, threads: int = 2) -> dict[str, Any] | None
             verbose=False,
         )  # fmt: skip
         seconds = time.perf_counter() - began
-        taken.append(Snapshot(steps * batch / case.n_samples, seconds, np.ascontiguousarray(learned.T)))
+        taken.append(Snapshot(seconds, np.ascontiguousarray(learned.T), steps * batch / case.n_samples))
     return measured_at(taken, case.problem, {})

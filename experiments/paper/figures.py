@@ -34,7 +34,7 @@ from experiments.paper.drawing import (
 )
 from experiments.paper.panels import PANELS, Case, Panel, Size
 from vrmf.arrays import Array
-from vrmf.curves import Observers, curve, warm_up
+from vrmf.comparing.measuring import Observers, curve, warm_up
 
 #: ORPCA on data with more outliers, for Figure 2 alone.
 MORE_OUTLIERS = Panel("ORPCA", "Synth 0.3")

@@ -12,7 +12,7 @@ from experiments.paper.contest import DEFAULT, LITERAL, SGD_PAPER, SMM_FORGETS, 
 from experiments.paper.drawing import STYLES, column, curves_of, part_of_gap
 from experiments.paper.figures import constants_steps, loaded_case, size_of
 from experiments.paper.panels import Panel, Size
-from vrmf.curves import curve
+from vrmf.comparing.measuring import curve
 
 PANELS = (Panel("ODL", "CBCL"), Panel("ONMF", "CBCL"))
 CONTESTANTS = (LITERAL, SMM_PAPER, SMM_FORGETS, SGD_PAPER, DEFAULT)

@@ -22,7 +22,7 @@ from experiments.paper.drawing import STYLES, column
 from experiments.paper.panels import ATOMS, PANELS, Case, Panel, Size
 from vrmf.arrays import Array
 from vrmf.coding import Coder
-from vrmf.curves import EXACT, Observers, curve
+from vrmf.comparing.measuring import JUDGING_CODER, Observers, curve
 from vrmf.solvers import SMM, VR, AbstractSolver
 from vrmf.solvers.base import paper_batch_size
 
@@ -85,7 +85,7 @@ def judge_of(case: Case, method: str) -> Coder:
     """Return the coder that judges dictionaries: the paper's is at its best where atoms are equal."""
     if case.problem.formulation.has_outliers:
         return ROBUST
-    return BSUM if method == "bsum" else EXACT
+    return BSUM if method == "bsum" else JUDGING_CODER
 
 
 def _with(case: Case, solver: AbstractSolver, method: str = "auto") -> dict[str, Any]:

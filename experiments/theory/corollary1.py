@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from experiments.base import Experiment, Results, Scale, Step
 from experiments.theory.fits import doublings, fitted_slope
 from vrmf.arrays import Array
-from vrmf.curves import EXACT, WarmProblem, watched
+from vrmf.comparing.measuring import JUDGING_CODER, Yardstick, watched
 from vrmf.formulations import Formulation
 from vrmf.problem import Problem, atoms_from_rows
 from vrmf.running.loop import iterate
@@ -54,10 +54,10 @@ def samples_to_reach(
     epsilon: float, solver: AbstractSolver, problem: Problem, D: Array, seed: int
 ) -> int | None:
     """Return how many codes are solved until ‖Γ‖² ≤ ε; those that measure it do not count."""
-    judge, due = WarmProblem.like(problem), 0.0
+    judge, due = Yardstick.of(problem), 0.0
     for current in watched(iterate(solver, problem, D, seed), passes=LIMIT):
         if current.state.solved >= due:
-            excess = judge.exact(current.D).stationarity / epsilon
+            excess = judge.measured(current.D).stationarity / epsilon
             if excess <= 1:
                 return current.state.solved
             due = current.state.solved * max(1 + RESOLUTION, excess**0.03)
@@ -84,7 +84,7 @@ def steps(scale: Scale) -> list[Step]:
 def start_of(n: int) -> dict[str, float]:
     """Return η = 1/λ_max(A), which all runs share, and ‖Γ‖² at the start of the first data."""
     problem, D = generated(n, seed=0)
-    stats = problem.stats(D, EXACT)
+    stats = problem.stats(D, JUDGING_CODER)
     return {"eta": 1 / stats.largest_curvature, "first": problem.measure(stats, D).stationarity}
 
 

@@ -17,7 +17,7 @@ from sklearn.datasets import load_digits
 
 from experiments.base import Results
 from vrmf.arrays import Array
-from vrmf.curves import EXACT, WarmProblem
+from vrmf.comparing.measuring import Yardstick
 from vrmf.formulations import Formulation
 from vrmf.problem import Problem, atoms_from_rows
 from vrmf.sources import as_source
@@ -53,11 +53,11 @@ def running_means(steps: Sequence[int], values: Sequence[float], at: Sequence[in
 
 def mappings_along(run: Iterator[Array], problem: Problem, steps: Sequence[int], eta: float) -> list[float]:
     """Return ‖Γ‖² at the step η with exact codes, for the iterates of a run at the rising ``steps``."""
-    warm = WarmProblem.like(problem)
+    yardstick = Yardstick.of(problem)
     found: list[float] = []
     for step, D in zip(range(steps[-1] + 1), run, strict=False):
         if step == steps[len(found)]:
-            found.append(warm.stationarity(warm.stats(D, EXACT), D, eta))
+            found.append(problem.stationarity(yardstick.stats(D), D, eta))
     return found
 
 

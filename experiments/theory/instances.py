@@ -39,7 +39,7 @@ NAMES = {
 NOT_STRONGLY_CONVEX = ("P1", "P2", "P6", "P8")
 
 #: Codes as exact as double precision lets them be, for small differences are measured.
-EXACT = Coder(tol=1e-10)
+FINEST_CODER = Coder(tol=1e-10)
 
 N_ATOMS = 8
 GROUPS = [[2 * pair, 2 * pair + 1] for pair in range(N_ATOMS // 2)]

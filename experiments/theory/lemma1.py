@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from experiments.base import Experiment, Results, Scale, Step
 from experiments.theory.instances import (
-    EXACT,
+    FINEST_CODER,
     MAKERS,
     NAMES,
     NOT_STRONGLY_CONVEX,
@@ -43,7 +43,7 @@ def difference_errors(problem: Problem, D: Array, rng: np.random.Generator, n_di
     X, gradients, formulation = rows_of(problem), row_gradients(problem, D), problem.formulation
 
     def losses(E: Array) -> Array:
-        return formulation.losses(X, E, formulation.encode(X, Atoms(E), EXACT).H)
+        return formulation.losses(X, E, formulation.encode(X, Atoms(E), FINEST_CODER).H)
 
     errors, slopes = np.zeros(len(DIFFERENCE_STEPS)), 0.0
     for _ in range(n_directions):
@@ -66,7 +66,7 @@ def pair_ratios(problem: Problem, D: Array, rng: np.random.Generator, n_pairs: i
             first, second = (rng.standard_normal(D.shape) for _ in range(2))
             E = feasible(problem.formulation, D + 0.1 * size * first / np.linalg.norm(first))
             F = feasible(problem.formulation, E + distance * size * second / np.linalg.norm(second))
-            change = gradient_differences(problem, F, E, EXACT)
+            change = gradient_differences(problem, F, E, FINEST_CODER)
             ratios.append(float(np.max(change) / np.linalg.norm(F - E)))
         largest.append(max(ratios))
     return largest
@@ -77,7 +77,7 @@ def smoothness(name: str, quick: bool, results: Results) -> dict[str, Any]:
     problem = small_problem(name, 40 if quick else 100)
     D, rng = start(problem), np.random.default_rng(1)
     estimate = estimate_lipschitz(
-        problem, D, radius=1e-3, n_pairs=10 if quick else 20, random_state=0, coder=EXACT
+        problem, D, radius=1e-3, n_pairs=10 if quick else 20, random_state=0, coder=FINEST_CODER
     )
     return {
         "errors": difference_errors(problem, D, rng, 2 if quick else 5),
@@ -104,7 +104,7 @@ def _estimate_at(problem: Problem, D: Array, angle: float) -> float:
     near[0], near[1] = first, np.cos(angle) * first + np.sin(angle) * across / np.linalg.norm(across)
     # Pairs much further apart than the two atoms would not see what happens between these.
     radius = 0.1 * angle / float(np.linalg.norm(near))
-    return estimate_lipschitz(problem, near, radius=radius, random_state=0, coder=EXACT).worst
+    return estimate_lipschitz(problem, near, radius=radius, random_state=0, coder=FINEST_CODER).worst
 
 
 def lemma1_steps(scale: Scale) -> list[Step]:

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from experiments.base import Experiment, Results, Scale, Step
 from experiments.theory.fits import fitted_slope
 from experiments.theory.instances import (
-    EXACT,
+    FINEST_CODER,
     NAMES,
     markdown,
     rows_of,
@@ -41,7 +41,7 @@ SEED = 7
 def row_gradients(problem: Problem, D: Array) -> Array:
     """Return the gradient hᵀ(hD + r − x) of each row's loss, as rows of length kd."""
     X = rows_of(problem)
-    H = problem.formulation.encode(X, Atoms(D), EXACT).H
+    H = problem.formulation.encode(X, Atoms(D), FINEST_CODER).H
     residual = problem.formulation.residual(X, D, H)[0]
     return (H[:, :, None] * residual[:, None, :]).reshape(len(X), -1)
 
@@ -100,8 +100,8 @@ def bias(problem: Problem, D: Array, anchor: Array, counts: list[int]) -> list[f
     square is told.
     """
     change = row_gradients(problem, D) - row_gradients(problem, anchor)
-    at_anchor = np.ravel(problem.stats(anchor, EXACT).gradient)
-    gradient = np.ravel(problem.stats(D, EXACT).gradient)
+    at_anchor = np.ravel(problem.stats(anchor, FINEST_CODER).gradient)
+    gradient = np.ravel(problem.stats(D, FINEST_CODER).gradient)
     b, tries, chunk = paper_batch_size(problem.n_samples), 10, 500
     errors = []
     for count in counts:

@@ -22,7 +22,7 @@ from matplotlib.figure import Figure
 from experiments.base import Experiment, Results, Scale, Step
 from experiments.theory.fits import digits_problem, fitted_slope, moments
 from vrmf.arrays import Array
-from vrmf.curves import EXACT, curve
+from vrmf.comparing.measuring import JUDGING_CODER, curve
 from vrmf.formulations import Formulation, nonnegative, robust_pca
 from vrmf.problem import Problem
 from vrmf.running.loop import iterate
@@ -43,10 +43,12 @@ FORMULATIONS: dict[str, Formulation] = {
     "NMF": nonnegative(alpha=1.0),
 }
 SOLVERS: dict[str, AbstractSolver] = {
-    "SMM": SMM(batch_size=BATCH, reseed=False, coder=EXACT),
-    f"SMM, ρ = {FORGETTING:g}": SMM(batch_size=BATCH, forgetting=FORGETTING, reseed=False, coder=EXACT),
-    "SGD": SGD(batch_size=BATCH, reseed=False, coder=EXACT),
-    "Algorithm 1": VR(literal=True, batch_size=BATCH, coder=EXACT),
+    "SMM": SMM(batch_size=BATCH, reseed=False, coder=JUDGING_CODER),
+    f"SMM, ρ = {FORGETTING:g}": SMM(
+        batch_size=BATCH, forgetting=FORGETTING, reseed=False, coder=JUDGING_CODER
+    ),
+    "SGD": SGD(batch_size=BATCH, reseed=False, coder=JUDGING_CODER),
+    "Algorithm 1": VR(literal=True, batch_size=BATCH, coder=JUDGING_CODER),
 }
 
 REMARKS = (
@@ -108,7 +110,7 @@ def _of_step(problem: Problem, before: Any, after: Any) -> dict[str, float]:
         return {"size": after.scale / (before.solved + after.offset)}
     assert isinstance(after, SMMState)
     rows = problem.source.draw(BATCH, before.seed, before.step)
-    return smm_step(problem, before.D, after, problem.stats(before.D, EXACT, rows))
+    return smm_step(problem, before.D, after, problem.stats(before.D, JUDGING_CODER, rows))
 
 
 def smm_step(problem: Problem, D: Array, after: SMMState, batch: Stats) -> dict[str, float]:

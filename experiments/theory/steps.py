@@ -22,7 +22,7 @@ from experiments.theory.instances import (
 )
 from vrmf.arrays import Array
 from vrmf.coding import Coder
-from vrmf.curves import EXACT, WarmProblem, snapshots
+from vrmf.comparing.measuring import JUDGING_CODER, Yardstick, snapshots
 from vrmf.formulations import group_dictionary_learning
 from vrmf.problem import Problem
 from vrmf.running.history import Iterate
@@ -60,11 +60,11 @@ def tune(name: str, quick: bool, results: Results) -> dict[str, Any]:
     L is estimated at the start and at the best end; as estimates are from below, the larger is taken.
     """
     problem = small_problem(name, 100 if quick else 500)
-    D, judge = start(problem), WarmProblem.like(problem)
-    unit = 1 / problem.stats(D, EXACT).largest_curvature
+    D, judge = start(problem), Yardstick.of(problem)
+    unit = 1 / problem.stats(D, JUDGING_CODER).largest_curvature
     steps = [unit * multiple for multiple in MULTIPLES]
     ends = [after_epochs(problem, D, step) for step in steps]
-    f = [math.inf if end is None else judge.exact(end.D).objective for end in ends]
+    f = [math.inf if end is None else judge.measured(end.D).objective for end in ends]
     best = int(np.argmin(f))
     end = ends[best]
     assert end is not None
@@ -76,7 +76,7 @@ def tune(name: str, quick: bool, results: Results) -> dict[str, Any]:
         "shape": [problem.n_samples, b, m],
         "steps": steps,
         "f": f,
-        "f_start": judge.exact(D).objective,
+        "f_start": judge.measured(D).objective,
         "unit": unit,
         "tuned": steps[best],
         "estimate": L,
@@ -182,7 +182,9 @@ def growth(name: str, solver: str, quick: bool, results: Results) -> dict[str, l
     problem = free_problem(name)
     D, chosen = start(problem), VR()
     if solver == "literal":
-        chosen = VR(literal=True, step_size=FREE_MULTIPLE / problem.stats(D, EXACT).largest_curvature)
+        chosen = VR(
+            literal=True, step_size=FREE_MULTIPLE / problem.stats(D, JUDGING_CODER).largest_curvature
+        )
     at = [0.0, *np.geomspace(1, FREE[name] / 10 if quick else FREE[name], 8 if quick else 14)]
     taken = snapshots(chosen, problem, D, at=at)
     return {

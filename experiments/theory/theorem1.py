@@ -20,7 +20,7 @@ from experiments.theory.fits import (
     under,
 )
 from vrmf.arrays import Array
-from vrmf.curves import EXACT, WarmProblem, watched
+from vrmf.comparing.measuring import JUDGING_CODER, Yardstick, watched
 from vrmf.formulations import Formulation, dictionary_learning, nonnegative
 from vrmf.problem import Problem
 from vrmf.running.loop import iterate
@@ -59,16 +59,16 @@ def steps(scale: Scale) -> list[Step]:
 def constants(name: str, results: Results) -> dict[str, Any]:
     """Return L, the step sizes, the conditions and f(D⁰) − f* of a problem."""
     problem, D = digits_problem(FORMULATIONS[name], ROWS, ATOMS)
-    best, start = best_known(problem, D), problem.stats(D, EXACT)
+    best, start = best_known(problem, D), problem.stats(D, JUDGING_CODER)
     near = [estimate_lipschitz(problem, E, random_state=0).worst for E in (D, best)]
     eta = 1 / (THETA * max(near))
-    judge = WarmProblem.like(problem)
+    judge = Yardstick.of(problem)
     return {
         "lipschitz": max(near),
         "theorem": eta,
         "large": 1 / start.largest_curvature,
         "holds": check_conditions(ROWS, BATCH, INNER, eta, max(near)).holds,
-        "fall": judge.exact(D).objective - judge.exact(best).objective,
+        "fall": judge.measured(D).objective - judge.measured(best).objective,
     }
 
 
@@ -89,7 +89,9 @@ def bound(known: Results, total: Any) -> Any:
 def _run(name: str, kind: str, epochs: int, seed: int, results: Results) -> dict[str, Any]:
     problem, D = digits_problem(FORMULATIONS[name], ROWS, ATOMS)
     known = results[name]
-    solver = VR(literal=True, batch_size=BATCH, inner_steps=INNER, step_size=known[kind], coder=EXACT)
+    solver = VR(
+        literal=True, batch_size=BATCH, inner_steps=INNER, step_size=known[kind], coder=JUDGING_CODER
+    )
     at = moments(INNER * epochs, 80)
     run = (current.D for current in iterate(solver, problem, D, seed))
     return {"step": at, "stationarity": mappings_along(run, problem, at, known["theorem"])}

@@ -22,7 +22,7 @@ from experiments.theory.fits import (
 )
 from vrmf.arrays import Array
 from vrmf.coding import Coder
-from vrmf.curves import EXACT
+from vrmf.comparing.measuring import JUDGING_CODER
 from vrmf.formulations import Formulation, dictionary_learning
 from vrmf.problem import Problem
 from vrmf.running.loop import iterate
@@ -77,8 +77,8 @@ CODES: dict[str, dict[str, Any]] = {
     "codes to 0.1": {"coder": replace(ITERATIONS, tol=0.1)},
 }
 
-#: What a reader is told instead of a name by which results are kept. The first tolerance was 1e-7 once, when
-#: the name was chosen, and 1e-6 when the results were computed.
+#: What a reader is told instead of a name by which results are kept. The first tolerance was 1e-7 when the
+#: name was chosen, and 1e-6 when the results were computed.
 LABELS = {"codes to 1e-7": "codes to 1e-6"}
 
 
@@ -101,10 +101,10 @@ def erring_steps(
     step, anchor, gradient = 0, D, D
     while True:
         if step % inner == 0:
-            anchor, gradient = D, problem.stats(D, EXACT).gradient
+            anchor, gradient = D, problem.stats(D, JUDGING_CODER).gradient
         yield D
         rows = problem.source.draw(batch, seed, step)
-        V = problem.slope_change(D, anchor, EXACT, rows).gradient + gradient
+        V = problem.slope_change(D, anchor, JUDGING_CODER, rows).gradient + gradient
         D = problem.prox_step(D, V + error(step), eta)
         step += 1
 
@@ -133,7 +133,7 @@ def constants(formulation: Formulation) -> dict[str, Any]:
     eta = 1 / (THETA * lipschitz)
     return {
         "eta": eta,
-        "size": float(np.linalg.norm(problem.stats(D, EXACT).gradient)),
+        "size": float(np.linalg.norm(problem.stats(D, JUDGING_CODER).gradient)),
         "holds": check_conditions(ROWS, BATCH, INNER, eta, lipschitz, inexact=True).holds,
     }
 

@@ -1,4 +1,7 @@
-"""Curves: how f, ‖Γ‖² and whatever else is asked for fall along a run, measured off the clock.
+"""Measuring dictionaries off the clock: how f, ‖Γ‖² and whatever else is asked for fall along a run.
+
+While a run is on the clock, snapshots of its dictionaries are kept. When it is over, a yardstick measures
+them by exact codes. All comparisons, benchmarks and experiments measure by it.
 
 >>> import numpy as np
 >>> from vrmf.formulations import dictionary_learning
@@ -14,7 +17,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -31,7 +34,7 @@ from vrmf.sources.layout import Rows
 from vrmf.stats import Stats
 
 #: How exactly codes are computed where a dictionary is judged: f is then right to the square of it.
-EXACT = Coder(tol=1e-6)
+JUDGING_CODER = Coder(tol=1e-6)
 
 #: What else is told of a dictionary on the way, by name.
 Observers = Mapping[str, Callable[[Array], float]]
@@ -65,17 +68,39 @@ class WarmProblem(Problem):
         self.last[:] = [codes]
         return stats
 
-    def exact(self, D: Array) -> Measurement:
-        """Return what exact codes of all rows tell of a dictionary."""
-        return self.measure(self.stats(D, EXACT), D)
+
+@dataclass(frozen=True, eq=False)
+class Yardstick:
+    """Measures dictionaries by exact codes of all rows, each pass from the codes of the one before."""
+
+    problem: WarmProblem
+    coder: Coder = JUDGING_CODER
+
+    @classmethod
+    def of(cls, problem: Problem, coder: Coder = JUDGING_CODER) -> Yardstick:
+        """Return a yardstick for a problem, with a memory of its own."""
+        return cls(WarmProblem.like(problem), coder)
+
+    def stats(self, D: Array) -> Stats:
+        """Return the sums over all rows at a dictionary."""
+        return self.problem.stats(D, self.coder)
+
+    def measured(self, D: Array) -> Measurement:
+        """Return f, ‖Γ‖² and what else is measured of a dictionary."""
+        return self.problem.measure(self.stats(D), D)
+
+    @property
+    def codes(self) -> Array:
+        """The codes of all rows for the dictionary that was measured last."""
+        return self.problem.last[0]
 
 
 class Snapshot(NamedTuple):
     """A dictionary on the way, and what it cost."""
 
-    passes: float
     seconds: float
     D: Array
+    passes: float = math.nan  #: unknown of other libraries
     best: Measurement | None = None  #: what a fit reports if that is lower
 
 
@@ -97,6 +122,43 @@ def watched(
         return
 
 
+def snapshots_of(run: Iterable[Iterate], reports_best: bool = False) -> Iterator[Snapshot]:
+    """Yield a snapshot of each iterate, with the best measurement so far of solvers that report it."""
+    best: Measurement | None = None
+    for current in run:
+        measured = current.state.measured if reports_best else None
+        if measured is not None and (best is None or measured.objective <= best.objective):
+            best = measured
+        yield Snapshot(current.seconds, current.D, current.passes, best)
+
+
+def kept(run: Iterable[Snapshot], due: Callable[[Snapshot], bool]) -> list[Snapshot]:
+    """Return the snapshots of a run that are due, and the last one."""
+    taken: list[Snapshot] = []
+    last = None
+    for last in run:
+        if due(last):
+            taken.append(last)
+    if last is None or (taken and (last is taken[-1] or last.passes <= taken[-1].passes)):
+        return taken
+    return [*taken, last]
+
+
+@dataclass
+class Moments:
+    """Rising numbers, and how many of them lie behind."""
+
+    at: Sequence[float]
+    behind: int = 0
+
+    def passed(self, value: float) -> bool:
+        """Return whether the value is the first at or beyond a number, which then lies behind."""
+        before = self.behind
+        while self.behind < len(self.at) and value >= self.at[self.behind] * (1 - 1e-9):
+            self.behind += 1
+        return self.behind > before
+
+
 def snapshots(
     solver: AbstractSolver,
     problem: Problem,
@@ -107,26 +169,8 @@ def snapshots(
     seed: int = 0,
 ) -> list[Snapshot]:
     """Return the first dictionaries at or beyond each of the rising numbers of passes, and the last."""
-
-    best: Measurement | None = None
-
-    def taken_at(it: Iterate) -> Snapshot:
-        return Snapshot(it.passes, it.seconds, it.D, best)
-
-    run = iterate(solver, problem, D, seed)
-    taken: list[Snapshot] = []
-    current, due = None, 0
-    for current in watched(run, at[-1] * (1 - 1e-9), seconds):
-        measured = current.state.measured if solver.reports_best else None
-        if measured is not None and (best is None or measured.objective <= best.objective):
-            best = measured
-        if due < len(at) and current.passes >= at[due] * (1 - 1e-9):
-            taken.append(taken_at(current))
-            while due < len(at) and current.passes >= at[due] * (1 - 1e-9):
-                due += 1
-    if current is not None and (not taken or current.passes > taken[-1].passes):
-        taken.append(taken_at(current))
-    return taken
+    run, moments = watched(iterate(solver, problem, D, seed), at[-1] * (1 - 1e-9), seconds), Moments(at)
+    return kept(snapshots_of(run, solver.reports_best), lambda snapshot: moments.passed(snapshot.passes))
 
 
 def curve(
@@ -138,7 +182,7 @@ def curve(
     seconds: float = math.inf,
     seed: int = 0,
     observers: Observers | None = None,
-    judge: Coder = EXACT,
+    judge: Coder = JUDGING_CODER,
 ) -> dict[str, list[float]]:
     """Return columns passes, seconds, f, stationarity and those of the observers along a run.
 
@@ -150,15 +194,15 @@ def curve(
 
 
 def measured_at(
-    taken: Sequence[Snapshot], problem: Problem, observers: Observers, judge: Coder = EXACT
+    taken: Sequence[Snapshot], problem: Problem, observers: Observers, judge: Coder = JUDGING_CODER
 ) -> dict[str, list[float]]:
     """Return the columns of a curve for given dictionaries."""
-    warm, columns = WarmProblem.like(problem), _columns(observers)
+    yardstick, columns = Yardstick.of(problem, judge), _columns(observers)
     for snapshot in taken:
-        D, measured = snapshot.D, warm.measure(warm.stats(snapshot.D, judge), snapshot.D)
+        D, measured = snapshot.D, yardstick.measured(snapshot.D)
         if snapshot.best is not None and snapshot.best.objective < measured.objective:
             D = snapshot.best.D
-            measured = warm.measure(warm.stats(D, judge), D)
+            measured = yardstick.measured(D)
         columns["passes"].append(snapshot.passes)
         columns["seconds"].append(snapshot.seconds)
         columns["f"].append(measured.objective)

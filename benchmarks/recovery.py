@@ -39,7 +39,7 @@ import vrmf
 from benchmarks import recovery_data as data
 from benchmarks import recovery_report
 from benchmarks.common import RESULTS, THREADS, Array, machine, read, synth, write
-from benchmarks.out_of_core import PeakMemory
+from benchmarks.memory import PeakMemory
 from benchmarks.recovery_data import Mixture, mixture
 from experiments.paper.figures import expressed_variance
 from vrmf.coding import Atoms, Coder

@@ -44,8 +44,8 @@ def hyperspy_online(
     rows: int = 100_000, most: int = 300, patience: float = 10.0, sample: int = 2000
 ) -> list[Result]:
     """Robust PCA and NMF, by rows per second, and by what the rows that hyperspy manages teach."""
-    from hyperspy.learn._rpca import ORPCA
     from hyperspy.learn._ornmf import ORNMF
+    from hyperspy.learn._rpca import ORPCA
 
     def orpca(method: str, D: Array) -> Any:
         weight = D.shape[1] ** -0.5

@@ -32,35 +32,35 @@ core:  ## the library with nothing but what it needs, in an environment of its o
 	build/core/bin/python tests/core_alone.py
 
 reproduce-quick: $(READY)  ## the paper's experiments and theory, small, in under ten minutes, without any download
-	$(BIN)/vrmf reproduce --quick
+	$(BIN)/python -m experiments --quick
 
 reproduce: $(READY)  ## the same at the size of docs/reproduction.md, about two hours; images from VRMF_DATA or the internet
 	$(BIN)/python -m pip install --quiet --editable ".[benchmarks]"
-	$(BIN)/vrmf reproduce --synth-rows 10000
+	$(BIN)/python -m experiments --synth-rows 10000
 
 benchmarks: benchmarks-codes benchmarks-solvers benchmarks-scale benchmarks-answers  ## against peers; images from the folder VRMF_DATA or the internet
 
 benchmarks-codes: $(READY)  ## about half an hour
 	$(BIN)/python -m pip install --quiet --editable ".[benchmarks]"
-	$(BIN)/python benchmarks/coding.py
+	$(BIN)/python -m benchmarks.coding
 
 benchmarks-solvers: $(READY)  ## about two hours
 	$(BIN)/python -m pip install --quiet --editable ".[benchmarks]"
-	$(BIN)/python benchmarks/solvers.py
-	$(BIN)/python benchmarks/starts.py
-	$(BIN)/python benchmarks/nmf_error.py
+	$(BIN)/python -m benchmarks.solvers
+	$(BIN)/python -m benchmarks.starts
+	$(BIN)/python -m benchmarks.nmf_error
 
 benchmarks-scale: $(READY)  ## about an hour, with a file of 8 GB in the folder for temporary files
-	$(BIN)/python benchmarks/out_of_core.py
-	$(BIN)/python benchmarks/clusters.py
-	$(BIN)/python benchmarks/scale_model.py
+	$(BIN)/python -m benchmarks.out_of_core
+	$(BIN)/python -m benchmarks.clusters
+	$(BIN)/python -m benchmarks.scale_model
 
 benchmarks-answers: $(READY)  ## about two hours: what defaults leave to gain, how often they end in a poor minimum, what is recovered
-	$(BIN)/python benchmarks/certificate.py
-	$(BIN)/python benchmarks/nmf_error.py
-	$(BIN)/python benchmarks/starts.py
-	$(BIN)/python benchmarks/recovery.py
-	$(BIN)/python benchmarks/suggest.py
+	$(BIN)/python -m benchmarks.certificate
+	$(BIN)/python -m benchmarks.nmf_error
+	$(BIN)/python -m benchmarks.starts
+	$(BIN)/python -m benchmarks.recovery
+	$(BIN)/python -m benchmarks.suggest
 
 build: $(READY)  ## a wheel and a source archive in dist/
 	$(BIN)/python -m build

@@ -46,7 +46,7 @@ def solvers_to_try() -> dict[str, Any]:
     literal = getattr(solvers, "Algorithm1", None)
 
     def paper(**options: Any) -> Any:
-        return literal(**options) if literal is not None else solvers.VR(literal=True, **options)  # type: ignore[call-arg]
+        return literal(**options) if literal is not None else solvers.Algorithm1(**options)  # type: ignore[call-arg]
 
     return {
         "vr": solvers.VR(),

@@ -3,8 +3,8 @@
 Each model is fitted with its defaults but for a far tighter tolerance; then the first moments are
 looked up at which other rules would have stopped it. Makes results/certificate.json and .md.
 
-    python benchmarks/certificate.py                      # everything
-    python benchmarks/certificate.py RobustPCA RobustNMF  # these models anew, others stay
+    python -m benchmarks.certificate                      # everything
+    python -m benchmarks.certificate RobustPCA RobustNMF  # these models anew, others stay
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from common import RESULTS, THREADS, Array, cbcl, machine, mnist, write
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
 from sklearn.exceptions import ConvergenceWarning
 
 import vrmf
+from benchmarks.common import RESULTS, THREADS, Array, cbcl, machine, mnist, write
 from vrmf.running.rules import STILL_GAINING
 
 #: Where the runs end, and the tolerances that are looked up.

@@ -1,8 +1,8 @@
 """Fits on a Dask cluster of this machine: two workers against one, and one against none.
 
-    python benchmarks/clusters.py                      # all of it: results/distributed.json and .md
-    python benchmarks/clusters.py pass                 # only this part; the other results stay
-    python benchmarks/clusters.py --rows 100000        # fewer rows
+    python -m benchmarks.clusters                      # all of it: results/distributed.json and .md
+    python -m benchmarks.clusters pass                 # only this part; the other results stay
+    python -m benchmarks.clusters --rows 100000        # fewer rows
 
 Robust PCA of Synth (rank 10, a tenth of the entries outliers), n = 10⁶, d = 400, single precision, chunks
 of 10 000 rows, codes not cached. Workers are processes with one thread each. "No cluster" is the local
@@ -24,9 +24,9 @@ from typing import Any
 import dask
 import dask.array as da
 import numpy as np
-from common import Array, machine, read, write
 from distributed import Client, LocalCluster, wait
 
+from benchmarks.common import Array, machine, read, write
 from vrmf import RobustPCA
 from vrmf.coding import Coder
 from vrmf.datasets import load_synth
@@ -161,13 +161,13 @@ def counts(made: dict[str, Callable[[], Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {"rows in passes": 0, "mini-batches": {}}
 
     class Counting(LocalSource):
-        def reduce_codes(self, function: Any, rows: Any = None, **options: Any) -> Any:
+        def reduce(self, function: Any, rows: Any = None, carry: Any = None) -> Any:
             count = sum(map(len, self.layout.parts(rows)))
             if isinstance(rows, Sample | None):
                 found["rows in passes"] += count
             else:
                 found["mini-batches"][str(count)] = found["mini-batches"].get(str(count), 0) + 1
-            return super().reduce_codes(function, rows, **options)
+            return super().reduce(function, rows, carry)
 
     local = made["no cluster"]()
     options: dict[str, Any] = {"chunk_rows": CHUNK, "sampling": "blocks", "window": WINDOW}

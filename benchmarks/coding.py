@@ -1,8 +1,8 @@
 """How fast codes are computed, against peers, side by side in the same run.
 
-    python benchmarks/coding.py              all of it: results/coding.json, the table and the figures
-    python benchmarks/coding.py lasso group  only these parts; the other results stay as they are
-    python benchmarks/coding.py --draw       only the table and the figures, from the results on file
+    python -m benchmarks.coding              all of it: results/coding.json, the table and the figures
+    python -m benchmarks.coding lasso group  only these parts; the other results stay as they are
+    python -m benchmarks.coding --draw       only the table and the figures, from the results on file
 
 Every contestant gets the same rows, the same dictionary and two threads; each is run once to compile
 and warm up, then all in turn, and medians are compared. Checks of the answers are off the clock.
@@ -22,10 +22,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import coding_sparse
 import numpy as np
 import scipy.optimize
-from common import (
+
+from benchmarks import coding_sparse
+from benchmarks.common import (
     THREADS,
     Array,
     cbcl,
@@ -38,12 +39,14 @@ from common import (
     synth,
     write,
 )
-
 from vrmf import RobustPCA, formulations
+from vrmf.block import Block
+from vrmf.block_sums import CODES
 from vrmf.coding import Atoms, Coder
 from vrmf.formulations import Formulation
 from vrmf.problem import Problem
 from vrmf.sources import as_source
+from vrmf.sources.companions import Carry, Companion
 from vrmf.terms import L1, Absent, Box, Free, GroupL2, NonNegative, Ridge, UnitBall
 
 REPEATS = 5
@@ -54,16 +57,19 @@ def encode(
     model: Formulation, X: Array, D: Array, start: Array | None = None, coder: Coder = CODER
 ) -> Array:
     """Return the codes of all rows, computed block by block on two threads as a fit does."""
-    atoms, H = Atoms(D), np.empty((len(X), len(D)), dtype=X.dtype)
+    atoms, source = Atoms(D), as_source(X, n_jobs=THREADS)
+    known = None if start is None else Companion("codes", "start", start)
+    found = source.companion("codes", 0, len(D))
 
-    def block(rows: Array, known: Array | None) -> tuple[int, Array]:
-        codes = model.encode(rows, atoms, coder, known)
-        return int(np.sum(~codes.finished)), codes.H
+    def of_block(block: Block) -> tuple[int, dict[str, Array]]:
+        codes = model.encode(block, atoms, coder, block.companion(CODES))
+        return int(np.sum(~codes.finished)), {CODES: codes.H}
 
-    unfinished = as_source(X, n_jobs=THREADS).reduce_codes(block, start=start, keep=H)
+    unfinished = source.reduce(of_block, carry=Carry.of(CODES, known, found))
     if unfinished:
         raise AssertionError(f"{unfinished} codes are unfinished")
-    return H
+    assert found.values is not None
+    return found.values
 
 
 def compare(
@@ -289,10 +295,11 @@ def anchor_pass() -> list[dict[str, Any]]:
         X = mnist(60_000, dtype)
         D = rows_as_atoms(X, 49)
         problem = Problem(formulations.dictionary_learning(1 / 28), as_source(X, n_jobs=THREADS))
-        H, keep, D2 = np.empty((len(X), 49), dtype), np.empty((len(X), 49), dtype), moved(D)
-        problem.stats(D, CODER, keep=H)
+        known, store = (problem.room_for_codes("codes", number, 49) for number in (0, 1))
+        problem.stats(D, CODER, store=known)
+        H, D2 = known.values, moved(D)
         runs = {
-            "warm pass": lambda: problem.stats(D2, CODER, start=H, keep=keep),
+            "warm pass": lambda: problem.stats(D2, CODER, known=known, store=store),
             "products": lambda: (X @ D.T, H.T @ X, H @ D, H.T @ H),
         }
         times = interleaved(runs, REPEATS)
@@ -307,8 +314,7 @@ def anchor_pass() -> list[dict[str, Any]]:
 
 def _shares(X: Array, D: Array, start: Array) -> dict[str, float]:
     """Return the share of time of each part of a warm pass on one thread, the codes' parts by name."""
-    from vrmf.rows import row_squares
-
+    from vrmf.arrays import row_squares
     from vrmf.coding.base import error_scale
     from vrmf.coding.forms import form_of
     from vrmf.coding.system import System
@@ -330,7 +336,7 @@ def _shares(X: Array, D: Array, start: Array) -> dict[str, float]:
         for i in range(0, len(X), 512):
             rows, P = X[i : i + 512], start[i : i + 512].copy()
             allowed = CODER.reachable_tol(X.dtype) * timed(
-                "norms of rows", lambda: error_scale(atoms, rows)
+                "norms of rows", lambda: error_scale(atoms, row_squares(rows))
             )
             C = timed("XDᵀ", lambda: rows @ D.T)
             force = timed("optimality, twice", lambda: C - P @ system.A)
@@ -487,7 +493,7 @@ def main() -> None:
             results[part] = PARTS[part]()
             results["machine"] = machine()
             write("coding", results)
-    from coding_figures import draw
+    from benchmarks.coding_figures import draw
 
     draw(results)
 

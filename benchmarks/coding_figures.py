@@ -7,8 +7,9 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
-from common import RESULTS
 from matplotlib.ticker import NullFormatter
+
+from benchmarks.common import RESULTS
 
 COMPARED = (
     "lasso",

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-from common import THREADS, Array, cbcl, interleaved, mnist, moved, rows_as_atoms
-from patches import SIZES, learned, nearby, patches, weight_for
 
+from benchmarks.common import THREADS, Array, cbcl, interleaved, mnist, moved, rows_as_atoms
+from benchmarks.patches import SIZES, learned, nearby, patches, weight_for
 from vrmf.coding import METHODS, Atoms
 from vrmf.coding.active_set import ActiveSet
 from vrmf.coding.base import Task

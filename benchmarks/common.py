@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import platform
 import statistics
 import time
@@ -16,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from experiments.machine import core_count, installed_version, processor_name
 from vrmf.datasets import fetch_cbcl, fetch_mnist, fetch_yaleb, load_synth
-from vrmf.experiments.runner import installed_version, processor_name
 
 Array = NDArray[Any]
 
@@ -68,7 +67,7 @@ def machine() -> dict[str, Any]:
     packages = ("vrmf", "numpy", "scipy", "scikit-learn", "numba", "spams-bin", "hyperspy")
     return {
         "processor": processor_name(),
-        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "cores": core_count(),
         "threads": THREADS,
         "products of two threads over those of one": round(parallel_speed(), 2),
         "python": platform.python_version(),

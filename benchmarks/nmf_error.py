@@ -1,6 +1,6 @@
 """The relative error ‖X − HD‖/‖X‖ of NMF with default weights, against alpha → 0 and scikit-learn's NMF.
 
-    python benchmarks/nmf_error.py
+    python -m benchmarks.nmf_error
 
 On digits, CBCL, Yale B and MNIST with 1, 5, 12 and 49 atoms. Both libraries get the same seed; H are the
 codes of ``transform``. The error with the default weight should be within 0.5 % of that with a vanishing
@@ -20,10 +20,10 @@ from typing import Any
 import numpy as np
 import sklearn.datasets
 import sklearn.decomposition
-from common import RESULTS, Array, cbcl, machine, mnist, write, yaleb
 from threadpoolctl import threadpool_limits
 
 import vrmf
+from benchmarks.common import RESULTS, Array, cbcl, machine, mnist, write, yaleb
 from vrmf.solvers import VR
 
 SEED = 0

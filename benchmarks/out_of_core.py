@@ -1,8 +1,8 @@
 """Fits of data larger than memory: how much memory, how long, and against an array in memory.
 
-    python benchmarks/out_of_core.py                      all of it: results/out_of_core.json and .md
-    python benchmarks/out_of_core.py memory formats       only these parts; the other results stay
-    python benchmarks/out_of_core.py --folder /data       where the file of 8 GB is made (it stays there)
+    python -m benchmarks.out_of_core                      all of it: results/out_of_core.json and .md
+    python -m benchmarks.out_of_core memory formats       only these parts; the other results stay
+    python -m benchmarks.out_of_core --folder /data       where the file of 8 GB is made (it stays there)
 
 The file has 10⁷ rows of 200 features in single precision; smaller n are its first rows. Every measurement
 is a process of its own. Memory is RssAnon, sampled every 5 ms, above what the process has after a fit of
@@ -25,9 +25,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import Array, machine, read, write
-from out_of_core_tables import markdown
 
+from benchmarks.common import Array, machine, read, write
+from benchmarks.memory import PeakMemory
+from benchmarks.out_of_core_tables import markdown
 from vrmf import DictionaryLearning
 from vrmf.coding import Coder
 from vrmf.problem import Problem
@@ -40,7 +41,7 @@ SIZES = (10**5, 10**6, 10**7)
 REPEATS = 3
 
 #: Seconds after which a peer is stopped; its rate is then told from what it had done.
-PATIENCE = 60
+PEER_SECONDS = 60
 
 
 # ------------------------------------------------------------------ the file
@@ -83,37 +84,6 @@ def forget_pages(path: Path) -> None:
 
 
 # ------------------------------------------------------------------ what a child process measures
-
-
-class PeakMemory:
-    """Samples the private memory of this process; ``peak`` is in bytes above the start."""
-
-    def __enter__(self) -> PeakMemory:
-        self.base = self.highest = private_memory()
-        self.over = threading.Event()
-        self.thread = threading.Thread(target=self._sample)
-        self.thread.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.over.set()
-        self.thread.join()
-
-    def _sample(self) -> None:
-        while not self.over.wait(0.005):
-            self.highest = max(self.highest, private_memory())
-
-    @property
-    def peak(self) -> int:
-        return self.highest - self.base
-
-
-def private_memory() -> int:
-    """Return RssAnon of this process, in bytes."""
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith("RssAnon:"):
-            return int(line.split()[1]) * 1024
-    raise OSError("the system does not tell RssAnon")
 
 
 def model(**options: Any) -> DictionaryLearning:
@@ -178,7 +148,7 @@ def peer(path: str, name: str) -> dict[str, Any]:
     with PeakMemory() as memory:
         work = threading.Thread(target=lambda: peers[name]().fit(X), daemon=True)
         work.start()
-        work.join(PATIENCE)
+        work.join(PEER_SECONDS)
         seconds, finished = time.perf_counter() - began, not work.is_alive()
     return {"seconds": seconds, "peak bytes": memory.peak, "finished": finished}
 
@@ -193,7 +163,7 @@ CHILDREN: dict[str, Callable[..., dict[str, Any]]] = {
 
 def child(name: str, *arguments: Any) -> dict[str, Any]:
     """Return what a process of its own measures."""
-    command = [sys.executable, __file__, "--child", json.dumps([name, *arguments])]
+    command = [sys.executable, "-m", "benchmarks.out_of_core", "--child", json.dumps([name, *arguments])]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     result = json.loads(done.stdout.splitlines()[-1])
     print(name, *arguments[1:], {key: round(value, 4) for key, value in result.items()}, flush=True)

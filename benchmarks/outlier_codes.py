@@ -1,6 +1,6 @@
 """Codes with outliers, this checkout against another one, in turn.
 
-    python benchmarks/outlier_codes.py ../other-checkout
+    python -m benchmarks.outlier_codes ../other-checkout
 
 Each version runs in a process of its own, on one thread. Both get the same rows, dictionaries, weights and
 codes to start from, those of a dictionary 1 % away. Then robust NMF is fitted: by the other version for ten
@@ -49,9 +49,8 @@ MODELS = {
 
 def cases() -> dict[str, dict[str, Any]]:
     """Return rows, a dictionary, terms and codes to start from, for each case."""
-    from common import rows_as_atoms, synth, yaleb
-
     import vrmf
+    from benchmarks.common import rows_as_atoms, synth, yaleb
     from vrmf.coding import Atoms, Coder
 
     data = {"Synth 10 %": synth(2000)[0], "Synth 30 %": synth(2000, 0.3)[0], "Yale B": yaleb()[::3]}
@@ -102,9 +101,8 @@ def serve(path: str) -> None:
 
 def fitted(data: str, seconds: float) -> dict[str, float]:
     """Return the objective of robust NMF after so many seconds, and the compilation before them."""
-    from common import synth, yaleb
-
     import vrmf
+    from benchmarks.common import synth, yaleb
 
     X = synth(10_000)[0] if data == "Synth" else yaleb()
     for limit in (0.5, seconds):
@@ -118,7 +116,7 @@ class Version:
     def __init__(self, checkout: Path, path: str) -> None:
         environment = dict(os.environ, PYTHONPATH=str(checkout / "src"), OPENBLAS_NUM_THREADS="1")
         self.process = subprocess.Popen(
-            [sys.executable, __file__, "--serve", path],
+            [sys.executable, "-m", "benchmarks.outlier_codes", "--serve", path],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=environment,
@@ -172,11 +170,10 @@ def main() -> None:
     parser.add_argument("other", nargs="?", type=Path)
     parser.add_argument("--serve")
     arguments = parser.parse_args()
-    sys.path.insert(0, str(Path(__file__).parent))
     if arguments.serve:
         serve(arguments.serve)
         return
-    from common import machine, write
+    from benchmarks.common import machine, write
 
     warnings.simplefilter("ignore")
     given = cases()

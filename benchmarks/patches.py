@@ -7,9 +7,9 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
-from common import Array
 from sklearn.datasets import fetch_olivetti_faces, load_sample_images
 
+from benchmarks.common import Array
 from vrmf import DictionaryLearning
 from vrmf.coding import Atoms, Coder
 from vrmf.terms import L1, Absent

@@ -1,9 +1,9 @@
 """How well RobustPCA without a rank and weights recovers low-rank data, against convex programs.
 
-    python benchmarks/recovery.py                   # all parts; goes on where it was interrupted
-    python benchmarks/recovery.py exact phase       # some parts
-    python benchmarks/recovery.py exact --again     # measures them anew
-    python benchmarks/recovery.py check             # the convex programs against CVXPY
+    python -m benchmarks.recovery                   # all parts; goes on where it was interrupted
+    python -m benchmarks.recovery exact phase       # some parts
+    python -m benchmarks.recovery exact --again     # measures them anew
+    python -m benchmarks.recovery check             # the convex programs against CVXPY
 
 Parts: ``exact``, data without noise; ``phase``, at which ranks and shares of errors recovery succeeds;
 ``noise``, against stable principal component pursuit that knows the noise; ``synth``, the paper's data;
@@ -32,17 +32,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import recovery_data as data
-import recovery_report
 import scipy.linalg
-from common import RESULTS, THREADS, Array, machine, read, synth, write
-from out_of_core import PeakMemory
-from recovery_data import Mixture, mixture
 from threadpoolctl import threadpool_limits
 
 import vrmf
+from benchmarks import recovery_data as data
+from benchmarks import recovery_report
+from benchmarks.common import RESULTS, THREADS, Array, machine, read, synth, write
+from benchmarks.memory import PeakMemory
+from benchmarks.recovery_data import Mixture, mixture
+from experiments.paper.figures import expressed_variance
 from vrmf.coding import Atoms, Coder
-from vrmf.experiments.paper.figures import expressed_variance
 
 Found = dict[str, Any]
 Cases = dict[str, Callable[[], Found]]
@@ -324,7 +324,7 @@ def large() -> Found:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "rows.npy"
         make_file(path)
-        command = [sys.executable, __file__, "--file", str(path)]
+        command = [sys.executable, "-m", "benchmarks.recovery", "--file", str(path)]
         told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     return dict(json.loads(told.splitlines()[-1]))
 

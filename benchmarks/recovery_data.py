@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from common import Array
+
+from benchmarks.common import Array
 
 Shrink = Callable[[Array, float], tuple[Array, int]]
 

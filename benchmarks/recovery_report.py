@@ -12,7 +12,8 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
-from common import Array
+
+from benchmarks.common import Array
 
 plt.rcParams["svg.hashsalt"] = "recovery"
 

@@ -1,6 +1,6 @@
 """What an epoch of VR costs on a cluster: a model, its check against measurements, and what it foretells.
 
-    python benchmarks/scale_model.py      from results/distributed.json: results/scale.md
+    python -m benchmarks.scale_model      from results/distributed.json: results/scale.md
 
 With n rows of d features in C chunks, k atoms, W workers, mini-batches of b rows from P chunks, m steps:
 
@@ -19,8 +19,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from common import RESULTS, read
-
+from benchmarks.common import RESULTS, read
 from vrmf.theory import check_conditions
 
 BYTES = 4  #: of a number, in single precision

@@ -13,10 +13,10 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 from unittest import mock
 
-from common import Array
-from solver_problems import CASES, Case
-from solver_runs import WarmProblem, rounded, snapshots
-
+from benchmarks.common import Array
+from benchmarks.solver_problems import CASES, Case
+from benchmarks.solver_runs import rounded, snapshots
+from vrmf.comparing.measuring import Yardstick
 from vrmf.problem import Problem
 from vrmf.running.loop import iterate
 from vrmf.solvers import VR, vr
@@ -75,7 +75,7 @@ def ablation(seeds: tuple[int, ...] = (0, 1, 2)) -> dict[str, Any]:
     for name in PROBLEMS:
         case = CASES[name]()
         runs = {variant: [_run(case, *VARIANTS[variant], seed) for seed in seeds] for variant in VARIANTS}
-        firsts = [WarmProblem.like(case.problem).exact(case.start(seed)).objective for seed in seeds]
+        firsts = [Yardstick.of(case.problem).measured(case.start(seed)).objective for seed in seeds]
         # The longest run of the default stands for the best objective: it comes closest in all.
         best = [_best(case, seed, [run[i] for run in runs.values()]) for i, seed in enumerate(seeds)]
         results[name] = {
@@ -104,11 +104,11 @@ def _run(
     """Return the objectives after some passes, and the seconds that all of them took."""
     with patched():
         taken = snapshots(iterate(make(), case.problem, case.start(seed), seed), AFTER[-1], 30.0, 1.04)
-    problem = WarmProblem.like(case.problem)
+    yardstick = Yardstick.of(case.problem)
     ends = [max((s for s in taken if s.passes <= 1.02 * after), key=lambda s: s.passes) for after in AFTER]
-    return [problem.exact(end.D).objective for end in ends] + [taken[-1].seconds]
+    return [yardstick.measured(end.D).objective for end in ends] + [taken[-1].seconds]
 
 
 def _best(case: Case, seed: int, runs: list[list[float]]) -> float:
     taken = snapshots(iterate(VR(), case.problem, case.start(seed), seed), 120, 40.0, 1.5)
-    return min(WarmProblem.like(case.problem).exact(taken[-1].D).objective, *(min(r[:-1]) for r in runs))
+    return min(Yardstick.of(case.problem).measured(taken[-1].D).objective, *(min(r[:-1]) for r in runs))

@@ -8,10 +8,11 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
-from common import RESULTS
 from matplotlib.lines import Line2D
-from solver_runs import unpacked
-from solver_tables import markdown
+
+from benchmarks.common import RESULTS
+from benchmarks.solver_runs import unpacked
+from benchmarks.solver_tables import markdown
 
 INK = "#404040"
 COLORS = {

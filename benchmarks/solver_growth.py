@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from common import Array
-from solver_runs import EXACT, WarmProblem, measurements, rounded, watched
 
+from benchmarks.common import Array
+from benchmarks.solver_runs import RANKING_CODER, measurements, rounded
 from vrmf import formulations
+from vrmf.comparing.measuring import WarmProblem, Yardstick, watched
 from vrmf.running.history import Iterate
 from vrmf.running.loop import iterate
-from vrmf.solvers import VR, AbstractSolver, Batch
+from vrmf.solvers import VR, AbstractSolver, Algorithm1, Batch
 from vrmf.sources import as_source
 
 #: ‖Γ‖² that is aimed at. Epochs become fewer about as n^−⅓: 14 at 3·10⁴ rows let us expect 4 to 5 at 10⁶,
@@ -63,7 +64,7 @@ def growth(
     step = literal_step(X[:TUNING_ROWS], D, TUNING_EASE * epsilon, seconds["paper's VR"])
     contestants: dict[str, AbstractSolver] = {
         "VR": VR(),
-        "paper's VR": VR(literal=True, step_size=step),
+        "paper's VR": Algorithm1(step_size=step),
         "plain batch": Batch(momentum=False),
     }
     points: list[dict[str, Any]] = []
@@ -105,10 +106,10 @@ def problem_of(X: Array) -> WarmProblem:
 
 def literal_step(X: Array, D: Array, epsilon: float, seconds: float) -> float:
     """Return the step with which the paper's algorithm is first at ε."""
-    curvature = problem_of(X).stats(D, EXACT).largest_curvature
+    curvature = problem_of(X).stats(D, RANKING_CODER).largest_curvature
     best, fewest = 1 / curvature, PASSES * len(X)
     for part in LITERAL_STEPS:
-        solver = VR(literal=True, step_size=part / curvature)
+        solver = Algorithm1(step_size=part / curvature)
         samples = descent(solver, problem_of(X), D, epsilon, seconds, fewest)["samples"]
         print(f"paper's VR, step {part:g}/λ: {samples} samples", flush=True)
         if samples is not None and samples < fewest:
@@ -128,7 +129,7 @@ def descent(
     clock, full, lowest, epochs, samples = Clock(), 0, math.inf, 0, None
     passes = min(PASSES, most / problem.n_samples)
     run = watched(iterate(solver, problem, D, 0), passes, seconds)
-    for current, measured in measurements(run, problem, clock.struck):
+    for current, measured in measurements(run, Yardstick(problem), clock.struck):
         full, lowest, epochs = full + 1, min(lowest, measured.stationarity), current.epoch
         if measured.stationarity <= epsilon:
             samples = current.state.solved

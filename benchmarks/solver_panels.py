@@ -10,25 +10,23 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-from common import Array
-from solver_problems import CASES, Case
-from solver_runs import (
+from benchmarks.common import Array
+from benchmarks.solver_problems import CASES, Case
+from benchmarks.solver_runs import (
     Grid,
-    Snapshot,
-    WarmProblem,
+    Trace,
     measurements,
+    objective_by,
     packed,
     polished,
     rounded,
     snapshots,
-    warm_up,
-    watched,
 )
-from solver_search import constants, tuned
-
+from benchmarks.solver_search import constants, tuned
+from vrmf.comparing.measuring import Snapshot, Yardstick, warm_up, watched
 from vrmf.problem import Problem
 from vrmf.running.loop import iterate
 from vrmf.solvers import VR, AbstractSolver, Batch
@@ -48,39 +46,31 @@ STATIONARITY_LEVELS = tuple(10.0**-power for power in range(1, 9))
 
 @dataclass
 class Curve:
-    """The snapshots of a run, whose objectives are computed where they are asked for."""
+    """A run, of which each STRIDE-th snapshot is drawn."""
 
-    problem: WarmProblem
-    taken: list[Snapshot]
-    known: dict[int, float] = field(default_factory=dict)
+    trace: Trace
 
     @property
     def coarse(self) -> list[int]:
         """The snapshots that are drawn."""
-        return sorted({*range(0, len(self.taken), STRIDE), len(self.taken) - 1})
-
-    def objective(self, i: int) -> float:
-        """Return f at a snapshot."""
-        if i not in self.known:
-            self.known[i] = self.problem.exact(self.taken[i].D).objective
-        return self.known[i]
+        count = len(self.trace.snapshots)
+        return sorted({*range(0, count, STRIDE), count - 1})
 
     def first_at(self, level: float) -> Snapshot | None:
         """Return the first snapshot at or below a level, by bisection between those that are drawn."""
         above = -1
         for i in self.coarse:
-            if self.objective(i) <= level:
+            if self.trace.value(i) <= level:
                 while i - above > 1:
                     middle = (above + i) // 2
-                    above, i = (above, middle) if self.objective(middle) <= level else (middle, i)
-                return self.taken[i]
+                    above, i = (above, middle) if self.trace.value(middle) <= level else (middle, i)
+                return self.trace.snapshots[i]
             above = i
         return None
 
     def on_file(self) -> dict[str, str]:
         """Return the curve as it is kept."""
-        points = [(self.taken[i].passes, self.taken[i].seconds, self.objective(i)) for i in self.coarse]
-        passes, seconds, values = zip(*points, strict=True)
+        passes, seconds, values = zip(*self.trace.points(self.coarse), strict=True)
         return {"passes": packed(passes), "seconds": packed(seconds, 4), "f": packed(values, 10)}
 
 
@@ -129,13 +119,15 @@ def contest(
 ) -> dict[str, Any]:
     """Run all from the same start, and say when each came how near to its own f* and to the best."""
     D, curves, own = case.start(seed), {}, {}
-    first = WarmProblem.like(case.problem).exact(D)
+    first = Yardstick.of(case.problem).measured(D)
     for name, solver in contestants.items():
         run = iterate(solver, case.problem, D, seed)
         taken = snapshots(run, passes, seconds, RATIO)
-        curves[name] = curve = Curve(WarmProblem.like(case.problem), taken, {0: first.objective})
-        seen = min(curve.objective(i) for i in curve.coarse)
-        end = polished(curve.problem, taken[-1].D, 1e-10 * first.stationarity)
+        yardstick = Yardstick.of(case.problem)
+        trace = Trace(taken, objective_by(yardstick), {0: first.objective})
+        curves[name] = curve = Curve(trace)
+        seen = min(trace.value(i) for i in curve.coarse)
+        end = polished(yardstick.problem, taken[-1].D, 1e-10 * first.stationarity)
         own[name] = min(seen, end)
     best = min(own.values())
     return {
@@ -231,11 +223,11 @@ def descent(
     solver: AbstractSolver, problem: Problem, D: Array, passes: float, seconds: float
 ) -> dict[str, Any]:
     """Return how ‖Γ‖² falls along a run: its own measurements, and ours at a geometric grid of passes."""
-    warm, grid = WarmProblem.like(problem), Grid(0.5, 1.15)
-    first, last = warm.exact(D).stationarity, STATIONARITY_LEVELS[-1]
+    yardstick, grid = Yardstick.of(problem), Grid(0.5, 1.15)
+    first, last = yardstick.measured(D).stationarity, STATIONARITY_LEVELS[-1]
     points, clock = [(0.0, 1.0)], 0.0
     run = watched(iterate(solver, problem, D, 0), passes, seconds)
-    for current, measured in measurements(run, warm, lambda current: grid.passed(current.passes)):
+    for current, measured in measurements(run, yardstick, lambda current: grid.passed(current.passes)):
         points.append((current.passes, measured.stationarity / first))
         clock = current.seconds
         if points[-1][1] <= last:

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from common import Array, cbcl, synth, yaleb
 
+from benchmarks.common import Array, cbcl, synth, yaleb
+from experiments.paper.panels import ATOMS, MODELS, PANELS, Case, Size
 from vrmf import formulations
-from vrmf.experiments.paper.panels import ATOMS, MODELS, PANELS, Case, Size
 from vrmf.formulations import Formulation
 from vrmf.problem import Problem
 from vrmf.sources import as_source

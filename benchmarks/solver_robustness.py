@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import Array
 from sklearn.exceptions import ConvergenceWarning
-from solver_runs import EXACT, rounded
 
 import vrmf
+from benchmarks.common import Array
+from benchmarks.solver_runs import RANKING_CODER, rounded
 from vrmf.problem import Problem
 from vrmf.sources import as_source
 from vrmf.terms import L1, NonNegative, UnitBall
@@ -24,7 +24,7 @@ from vrmf.terms import L1, NonNegative, UnitBall
 EPOCHS = 5
 
 #: A fit stops after so many seconds as well; that is no failure.
-PATIENCE = 5.0
+FIT_SECONDS = 5.0
 
 #: Bounds on n · max(k, d) and, for each estimator, on n · k · max(k, d), such that a fit takes a few
 #: seconds.
@@ -98,7 +98,7 @@ class Trial:
 
     def model(self, X: Array) -> Any:
         """Return the estimator, for its data."""
-        common = {"max_iter": EPOCHS, "max_time": PATIENCE, "random_state": 0}
+        common = {"max_iter": EPOCHS, "max_time": FIT_SECONDS, "random_state": 0}
         if self.kind != "MatrixFactorization, composed":
             return getattr(vrmf, self.kind)(self.k, **common)
         size = float(np.sqrt(np.mean(X**2))) or 1.0
@@ -180,7 +180,7 @@ def complaints(model: Any, X: Array) -> list[str]:
         wrong.append(f"diverged: {model.stop_reason_}")
     start = next(model.iterate(X)).D
     problem = Problem(model.formulation_, as_source(X))
-    first = problem.measure(problem.stats(start, EXACT), start).objective
+    first = problem.measure(problem.stats(start, RANKING_CODER), start).objective
     # A start that is as good as the answer may suffer from the noise of the opening, by this much.
     if not model.objective_ <= (1 + 1e-5) * first:
         wrong.append(f"objective: {model.objective_:.10g} is above {first:.10g} at the start")

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
-from common import Array
 
+from benchmarks.common import Array
 from vrmf.coding import Coder
-from vrmf.curves import Snapshot, WarmProblem, warm_up, watched
+from vrmf.comparing.measuring import Snapshot, WarmProblem, Yardstick, kept, snapshots_of, watched
+from vrmf.dictionaries import feasible
 from vrmf.measurement import Measurement
 from vrmf.running.history import Iterate
 from vrmf.running.loop import iterate
 from vrmf.solvers import Batch
 
-#: How exactly codes are computed where a dictionary is judged.
-EXACT = Coder(tol=1e-8)
+#: How exactly codes are computed at a start, whose curvature gives steps, and where candidates are ranked.
+RANKING_CODER = Coder(tol=1e-8)
 
 # ------------------------------------------------------------------ on the clock
 
@@ -41,13 +42,11 @@ class Grid:
 
 def snapshots(run: Iterator[Iterate], passes: float, seconds: float, ratio: float) -> list[Snapshot]:
     """Return the dictionaries at a geometric grid of passes from 0.1 on, the start and the end."""
-    grid, taken, current = Grid(0.1, ratio), [], None
-    for current in watched(run, passes, seconds):
-        if current.step == 0 or grid.passed(current.passes):
-            taken.append(Snapshot(current.passes, current.seconds, current.D))
-    if current is not None and current.passes > taken[-1].passes:
-        taken.append(Snapshot(current.passes, current.seconds, current.D))
-    return taken
+    grid = Grid(0.1, ratio)
+    return kept(
+        snapshots_of(watched(run, passes, seconds)),
+        lambda snapshot: snapshot.passes == 0 or grid.passed(snapshot.passes),
+    )
 
 
 # ------------------------------------------------------------------ off the clock
@@ -55,7 +54,7 @@ def snapshots(run: Iterator[Iterate], passes: float, seconds: float, ratio: floa
 
 def measurements(
     run: Iterable[Iterate],
-    problem: WarmProblem,
+    yardstick: Yardstick,
     due: Callable[[Iterate], bool],
 ) -> Iterator[tuple[Iterate, Measurement]]:
     """Yield the iterates of a run that are measured: by the solver itself, or here where it is due.
@@ -68,8 +67,37 @@ def measurements(
             if current.state.measured is not None:
                 yield previous, current.state.measured
             elif wanted:
-                yield previous, problem.exact(previous.D)
+                yield previous, yardstick.measured(previous.D)
         previous, wanted = current, due(current)
+
+
+def objective_by(yardstick: Yardstick) -> Callable[[Array], float]:
+    """Return what measures f at a dictionary, or at the nearest one that is feasible."""
+
+    def objective(D: Array) -> float:
+        nearest = feasible(yardstick.problem.formulation, np.ascontiguousarray(D))
+        return float(yardstick.measured(nearest).objective)
+
+    return objective
+
+
+@dataclass
+class Trace:
+    """The snapshots of a run, each of which is measured at most once, where its value is asked for."""
+
+    snapshots: list[Snapshot]
+    measure: Callable[[Array], float]
+    known: dict[int, float] = field(default_factory=dict)
+
+    def value(self, i: int) -> float:
+        """Return the value of a snapshot."""
+        if i not in self.known:
+            self.known[i] = self.measure(self.snapshots[i].D)
+        return self.known[i]
+
+    def points(self, chosen: Iterable[int]) -> list[tuple[float, float, float]]:
+        """Return passes, seconds and the value of some snapshots."""
+        return [(self.snapshots[i].passes, self.snapshots[i].seconds, self.value(i)) for i in chosen]
 
 
 def polished(
@@ -102,19 +130,3 @@ def packed(values: Iterable[float], digits: int = 5) -> str:
 def unpacked(text: str) -> Array:
     """Return the numbers of a packed string."""
     return np.array([float(word) for word in text.split()])
-
-
-__all__ = [
-    "EXACT",
-    "Grid",
-    "Snapshot",
-    "WarmProblem",
-    "measurements",
-    "packed",
-    "polished",
-    "rounded",
-    "snapshots",
-    "unpacked",
-    "warm_up",
-    "watched",
-]

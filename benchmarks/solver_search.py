@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from common import Array
-from solver_runs import EXACT, watched
 
+from benchmarks.common import Array
+from benchmarks.solver_runs import RANKING_CODER
+from vrmf.comparing.measuring import watched
 from vrmf.problem import Problem
 from vrmf.running.history import Iterate
 from vrmf.running.loop import iterate
@@ -44,7 +45,7 @@ def smm_candidates(n_samples: int) -> list[AbstractSolver]:
 
 def sgd_candidates(problem: Problem, D: Array) -> list[AbstractSolver]:
     """Return SGD with the constants that are tried: first steps are multiples of 1/λ_max(A) at D."""
-    curvature, n = problem.stats(D, EXACT).largest_curvature, problem.n_samples
+    curvature, n = problem.stats(D, RANKING_CODER).largest_curvature, problem.n_samples
     return [
         SGD(batch_size=b, scale=first * offset / curvature, offset=offset)
         for b in (32, 64)
@@ -75,7 +76,7 @@ def _objective(problem: Problem, run: Iterator[Iterate], stage: Stage, rows: Arr
     if not ends or not (ends[0].passes >= stage.passes or ends[0].seconds >= stage.seconds):
         return math.inf
     D = ends[0].D
-    measured = problem.measure(problem.stats(D, EXACT, rows), D)
+    measured = problem.measure(problem.stats(D, RANKING_CODER, rows), D)
     return measured.objective if math.isfinite(measured.objective) else math.inf
 
 

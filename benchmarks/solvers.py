@@ -1,9 +1,9 @@
 """How fast the default solver is, against the others with their best constants and against peers.
 
-    python benchmarks/solvers.py                          all of it: results/solvers.json, tables, figures
-    python benchmarks/solvers.py growth robustness        only these parts; the other results stay
-    python benchmarks/solvers.py panels --only "ODL CBCL" only this problem of the panels
-    python benchmarks/solvers.py --draw                   only tables and figures, from the results on file
+    python -m benchmarks.solvers                          all of it: results/solvers.json, tables, figures
+    python -m benchmarks.solvers growth robustness        only these parts; the other results stay
+    python -m benchmarks.solvers panels --only "ODL CBCL" only this problem of the panels
+    python -m benchmarks.solvers --draw                   only tables and figures, from the results on file
 
 Data come from the folder that the environment variable VRMF_DATA names.
 Peers: pip install -e ".[benchmarks]".
@@ -15,13 +15,15 @@ import argparse
 from collections.abc import Callable
 from typing import Any
 
-from common import machine, read, write
-from solver_ablation import ablation
-from solver_growth import growth
-from solver_panels import panels, stationarity
-from solver_peers import hyperspy_online, sklearn_dictionary, sklearn_nmf, spams, spams_patches
-from solver_problems import CASES
-from solver_robustness import robustness
+from benchmarks.common import machine, read, write
+from benchmarks.solver_ablation import ablation
+from benchmarks.solver_growth import growth
+from benchmarks.solver_hyperspy import hyperspy_online
+from benchmarks.solver_panels import panels, stationarity
+from benchmarks.solver_problems import CASES
+from benchmarks.solver_robustness import robustness
+from benchmarks.solver_sklearn import sklearn_dictionary, sklearn_nmf
+from benchmarks.solver_spams import spams, spams_patches
 
 #: Parts that run problem by problem; each result is kept as soon as it is there.
 BY_PROBLEM: dict[str, Callable[[list[str]], dict[str, Any]]] = {
@@ -82,7 +84,7 @@ def main() -> None:
     if not arguments.draw:
         for part in arguments.parts or PARTS:
             run(part, arguments.only or list(CASES), results)
-    from solver_figures import draw
+    from benchmarks.solver_figures import draw
 
     draw(results)
 

@@ -14,7 +14,8 @@ from functools import cache, partial
 
 import numpy as np
 import sklearn.datasets
-from common import Array, cbcl, mnist, yaleb
+
+from benchmarks.common import Array, cbcl, mnist, yaleb
 
 Generator = np.random.Generator
 

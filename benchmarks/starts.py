@@ -1,7 +1,7 @@
 """How often a fit ends in a poor local minimum, by the rule that chooses its start.
 
-    python benchmarks/starts.py            # goes on where it was interrupted; then tables and a figure
-    python benchmarks/starts.py --report   # only tables and figure, from what is known
+    python -m benchmarks.starts            # goes on where it was interrupted; then tables and a figure
+    python -m benchmarks.starts --report   # only tables and figure, from what is known
 
 Every rule of ``init`` starts a fit on every data set of ``start_data.py`` with three seeds. A fit is *poor*
 if its objective is more than 2 % above the best that is known: of all these fits, and of ten runs of
@@ -21,12 +21,12 @@ from typing import Any
 
 import numpy as np
 import sklearn.decomposition as peers
-import start_data
-from common import RESULTS, Array, machine, read, write
-from start_data import Case
 from threadpoolctl import threadpool_limits
 
 import vrmf
+from benchmarks import start_data
+from benchmarks.common import RESULTS, Array, machine, read, write
+from benchmarks.start_data import Case
 from vrmf.dictionaries import atoms_from_rows
 from vrmf.formulations import Formulation
 from vrmf.solvers import VR
@@ -40,9 +40,11 @@ RULES = ("auto", "spread", "data", "svd", "nndsvd")
 BUDGET: dict[str, Any] = {}
 LONG: dict[str, Any] = {"tol": 1e-8}
 
-#: A fit is poor if it is so far above the best known objective, in units of that or of EXACT · f(0).
+#: A fit is poor if it is so far above the best known objective, in units of that.
 POOR = 0.02
-EXACT = 1e-4
+
+#: Objectives below this part of f(0) count as that much.
+LEAST_SHARE = 1e-4
 
 Fit = Callable[..., Any]
 
@@ -75,7 +77,7 @@ def main() -> None:
         results["seconds"] = start_seconds()
         results["machine"] = machine()
         write("starts", results)
-    from start_report import report
+    from benchmarks.start_report import report
 
     report(results, RESULTS)
 
@@ -134,7 +136,7 @@ def run_case(model: Model, case: Case, X: Array, known: dict[str, Any]) -> dict[
 def above(found: dict[str, Any], rule: str) -> list[float]:
     """Return how far the fits by a rule are above the best known objective, relatively."""
     best = min([*found["peers"], *(value for values in found["fits"].values() for value in values)])
-    return [(value - best) / max(best, EXACT * found["zero"]) for value in found["fits"][rule]]
+    return [(value - best) / max(best, LEAST_SHARE * found["zero"]) for value in found["fits"][rule]]
 
 
 # ------------------------------------------------------------------ models and peers

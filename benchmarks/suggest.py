@@ -1,7 +1,7 @@
 """How often `vrmf.suggest` is right, on data sets whose answer is known.
 
-    python benchmarks/suggest.py                # both halves, then tables
-    python benchmarks/suggest.py --half tuning  # prints one half only
+    python -m benchmarks.suggest                # both halves, then tables
+    python -m benchmarks.suggest --half tuning  # prints one half only
 
 A suggestion is right if its model is one of those that were written down with the data set, its number of
 components (or the rank that it expects RobustPCA to find) is in the range written down, and its doubts
@@ -15,11 +15,10 @@ import time
 import warnings
 from typing import Any
 
-import suggest_data
-from common import RESULTS, machine, write
-from suggest_data import Case
-
 import vrmf
+from benchmarks import suggest_data
+from benchmarks.common import RESULTS, machine, write
+from benchmarks.suggest_data import Case
 
 HALVES = {
     "tuning": suggest_data.TUNING,

@@ -18,9 +18,9 @@ from typing import Any
 
 import numpy as np
 import sklearn.datasets
-import start_data
-from common import Array
 
+from benchmarks import start_data
+from benchmarks.common import Array
 from vrmf.scenes import moving_scene
 
 Generator = np.random.Generator

@@ -1,6 +1,6 @@
 """This checkout against another one: the time of the same fits, in turn.
 
-    python benchmarks/versions.py ../other-checkout [--rounds 5]
+    python -m benchmarks.versions ../other-checkout [--rounds 5]
 
 Each version runs in a process of its own. Both get the same rows, start, weights and number of epochs,
 so the ratio tells what an epoch costs. The other version runs twice: its ratio to itself tells how far
@@ -40,10 +40,8 @@ PAIRS = 3
 
 def serve() -> None:
     """Fit what is asked for on standard input, and tell the seconds inside steps."""
-    sys.path.insert(0, str(Path(__file__).parent))
-    from common import THREADS, cbcl, mnist, rows_as_atoms, yaleb
-
     import vrmf
+    from benchmarks.common import THREADS, cbcl, mnist, rows_as_atoms, yaleb
 
     load = {"cbcl": cbcl, "mnist": lambda: mnist(10_000), "yaleb": yaleb}
     known: dict[str, Any] = {}
@@ -63,7 +61,7 @@ class Version:
     def __init__(self, checkout: Path) -> None:
         environment = dict(os.environ, PYTHONPATH=str(checkout / "src"))
         self.process = subprocess.Popen(
-            [sys.executable, __file__, "--serve"],
+            [sys.executable, "-m", "benchmarks.versions", "--serve"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=environment,

@@ -39,6 +39,7 @@ def test_what_was_written_for_a_row_is_read_with_it(
     source = LocalSource(X, **options, companion_folder=tmp_path if in_file else None)
     first, second = (source.companion("sums", number, 1) for number in (0, 1))
     source.reduce(sums_and_shares, carry=Carry(writes={"own": first}))
+    assert first.values is not None
     np.testing.assert_allclose(first.values, X.sum(axis=1, keepdims=True))
     batch = source.draw(200, 0, 0)
     for rows, chosen in ((batch, batch.rows), (np.arange(7, 40), slice(7, 40)), (None, slice(None))):

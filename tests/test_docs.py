@@ -13,6 +13,10 @@ from vrmf.estimators import ESTIMATORS
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 
+#: Where modules may be that pages name by their file.
+PACKAGE = ROOT / "src" / "vrmf"
+PLACES = [PACKAGE, *PACKAGE.iterdir(), ROOT / "tests", ROOT / "experiments"]
+
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_to_files(page: Path) -> None:
@@ -25,8 +29,7 @@ def test_modules_that_are_named_exist(page: Path) -> None:
     for name in re.findall(
         r"`((?:terms|coding|solvers|estimators)/\w*\.?\w*|\w+\.py)`", page.read_text("utf-8")
     ):
-        places = [ROOT / "src" / "vrmf", ROOT / "tests", *(ROOT / "src" / "vrmf").iterdir()]
-        assert any((place / name).exists() for place in places), name
+        assert any((place / name).exists() for place in PLACES), name
 
 
 def test_every_estimator_is_in_the_readme_and_in_its_page() -> None:

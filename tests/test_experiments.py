@@ -15,13 +15,13 @@ import pytest
 from click.testing import CliRunner
 from matplotlib.figure import Figure
 
-from vrmf import experiments
-from vrmf.cli import main
-from vrmf.curves import curve, snapshots, watched
-from vrmf.experiments import GROUPS, Experiment, Scale, runner
-from vrmf.experiments.base import Results, Step, Store, plain
-from vrmf.experiments.paper import components, contest, drawing, figures, start
-from vrmf.experiments.paper.panels import PANELS, Case, Panel, Size
+from experiments import runner
+from experiments.__main__ import main
+from experiments.base import Experiment, Results, Scale, Step, Store, plain
+from experiments.catalogue import GROUPS, chosen
+from experiments.paper import components, contest, drawing, figures, start
+from experiments.paper.panels import PANELS, Case, Panel, Size
+from vrmf.comparing.measuring import curve, snapshots, watched
 from vrmf.running.history import Iterate
 from vrmf.running.loop import iterate
 from vrmf.solvers import SMM, VR, Algorithm1
@@ -128,7 +128,7 @@ def test_a_curve_tells_what_an_independent_pass_tells(case: Case) -> None:
         observers={"norm": lambda D: float(np.linalg.norm(D))},
     )
     ends = [it for it, _ in zip(iterate(SMM(batch_size=10), problem, D, 0), range(13), strict=False)][12].D
-    exact = problem.measure(problem.stats(ends, contest.EXACT), ends)
+    exact = problem.measure(problem.stats(ends, contest.JUDGING_CODER), ends)
     assert found["passes"] == [0, 0.5, 2]
     assert found["f"][-1] == pytest.approx(exact.objective, rel=1e-9)
     assert found["stationarity"][-1] == pytest.approx(exact.stationarity, rel=1e-3)
@@ -161,7 +161,7 @@ def test_a_run_that_diverges_is_watched_no_longer(case: Case) -> None:
 
 def test_the_epochs_of_algorithm_1_cost_what_the_paper_counts(case: Case) -> None:
     n = case.n_samples
-    b, m = Algorithm1().epoch_shape(n, 4)
+    b, m = Algorithm1().epoch_shape(n)
     ends = contest.literal_epochs(n, epochs=3)
     assert ends == pytest.approx([0, *((1 + 2 * b * m / n) * s for s in (1, 2, 3))])
     taken = snapshots(contest.literal(1.0), case.problem, case.start(n_components=4), at=ends)
@@ -179,7 +179,7 @@ def test_searches_find_the_best_of_what_they_tried(case: Case) -> None:
 
 def test_references_are_below_where_they_start(case: Case) -> None:
     D = case.start(n_components=4)
-    first = case.problem.measure(case.problem.stats(D, contest.EXACT), D).objective
+    first = case.problem.measure(case.problem.stats(D, contest.JUDGING_CODER), D).objective
     for find in (contest.reference, contest.best_known):
         assert find(case.problem, D, 30.0, 5.0)["f"] < first
 
@@ -271,7 +271,7 @@ def fake_results(scale: Scale, experiment: Experiment) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", ["figure1", "figure2", "figure3", "long", "start"])
 def test_the_figures_of_the_paper_are_drawn_and_told(name: str, tmp_path: Path) -> None:
-    (experiment,) = experiments.chosen([name])
+    (experiment,) = chosen([name])
     results = fake_results(QUICK, experiment)
     for picture, figure in experiment.draw(results).items():
         figure.savefig(tmp_path / f"{picture}.png", dpi=20)
@@ -280,7 +280,7 @@ def test_the_figures_of_the_paper_are_drawn_and_told(name: str, tmp_path: Path) 
 
 
 def test_the_table_tells_when_levels_were_reached() -> None:
-    results = fake_results(QUICK, experiments.chosen(["figure1"])[0])
+    results = fake_results(QUICK, chosen(["figure1"])[0])
     results["ODL CBCL/VR"] = fake_curve(1.0)
     table = drawing.table_figure1(results)
     (line,) = [line for line in table.splitlines() if "| VR |" in line and "12, 12, 12" in line]
@@ -301,23 +301,23 @@ def test_numbers_of_atoms_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_experiments_are_chosen_by_name_and_by_group() -> None:
-    assert experiments.chosen([]) == EVERY
-    assert experiments.chosen(["theory"]) == list(GROUPS["theory"])
-    assert [e.name for e in experiments.chosen(["groups", "lemma1"])] == ["groups", "lemma1"]
-    result = CliRunner().invoke(main, ["reproduce", "figure9"])
+    assert chosen([]) == EVERY
+    assert chosen(["theory"]) == list(GROUPS["theory"])
+    assert [e.name for e in chosen(["groups", "lemma1"])] == ["groups", "lemma1"]
+    result = CliRunner().invoke(main, ["figure9"])
     assert (
         result.exit_code == 2 and "no experiment 'figure9'" in result.output and "lemma2" in result.output
     )
 
 
 def test_the_command_runs_and_draws(tmp_path: Path) -> None:
-    options = ["reproduce", "lemma1", "--quick", "-o", str(tmp_path)]
+    options = ["lemma1", "--quick", "-o", str(tmp_path)]
     first = CliRunner().invoke(main, options)
     assert first.exit_code == 0 and str(tmp_path) in first.output.replace("\n", ""), first.output
     assert (tmp_path / "lemma1.svg").read_text("utf-8").startswith("<?xml")
     drawn = CliRunner().invoke(main, [*options, "--draw"])
     assert drawn.exit_code == 0
-    refused = CliRunner().invoke(main, ["reproduce", "lemma1", "-o", str(tmp_path)])
+    refused = CliRunner().invoke(main, ["lemma1", "-o", str(tmp_path)])
     assert refused.exit_code == 2 and "another folder" in refused.output
 
 
@@ -327,8 +327,8 @@ def test_a_full_run_without_data_says_where_to_get_them(
     def refuse(**options: Any) -> None:
         raise OSError("CBCL is not in the folder VRMF_DATA")
 
-    monkeypatch.setitem(sys.modules["vrmf.experiments.paper.panels"].LOADERS, "CBCL", lambda size: refuse())
+    monkeypatch.setitem(sys.modules["experiments.paper.panels"].LOADERS, "CBCL", lambda size: refuse())
     figures.loaded_case.cache_clear()
-    result = CliRunner().invoke(main, ["reproduce", "figure3", "-o", str(tmp_path)])
+    result = CliRunner().invoke(main, ["figure3", "-o", str(tmp_path)])
     assert result.exit_code == 1 and "CBCL is not in the folder VRMF_DATA" in result.output
     assert os.listdir(tmp_path) == []

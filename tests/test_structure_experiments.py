@@ -9,10 +9,10 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from vrmf.experiments.base import Experiment, Scale, Step, plain
-from vrmf.experiments.structures import STRUCTURES, groups, max_norm, smooth
-from vrmf.experiments.structures import low_rank as segmentation
-from vrmf.experiments.structures.common import assigned, distance, markdown, medians, records_with
+from experiments.base import Experiment, Scale, Step, plain
+from experiments.structures import STRUCTURES, groups, max_norm, smooth
+from experiments.structures import low_rank as segmentation
+from experiments.structures.common import assigned, distance, markdown, medians, records_with
 
 BY_NAME = {experiment.name: experiment for experiment in STRUCTURES}
 

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from vrmf.experiments.base import Experiment, Scale, plain
-from vrmf.experiments.theory import THEORY, costs, lemma2
-from vrmf.experiments.theory import steps as theory_steps
-from vrmf.experiments.theory.instances import EXACT, MAKERS, markdown, rows_of, small_problem, start
-from vrmf.experiments.theory.lemma1 import (
+from experiments.base import Experiment, Scale, plain
+from experiments.theory import THEORY, costs, lemma2
+from experiments.theory import steps as theory_steps
+from experiments.theory.instances import FINEST_CODER, MAKERS, markdown, rows_of, small_problem, start
+from experiments.theory.lemma1 import (
     ANGLES,
     DIFFERENCE_STEPS,
     DISTANCES,
@@ -49,9 +49,11 @@ def test_row_gradients_are_those_of_the_sums_and_of_the_theory() -> None:
     D = start(problem)
     E = D + 0.1 * np.random.default_rng(0).standard_normal(D.shape)
     here, there = (lemma2.row_gradients(problem, at) for at in (D, E))
-    np.testing.assert_allclose(np.mean(here, axis=0), np.ravel(problem.stats(D, EXACT).gradient), atol=1e-9)
     np.testing.assert_allclose(
-        np.linalg.norm(here - there, axis=1), gradient_differences(problem, D, E, EXACT), atol=1e-7
+        np.mean(here, axis=0), np.ravel(problem.stats(D, FINEST_CODER).gradient), atol=1e-9
+    )
+    np.testing.assert_allclose(
+        np.linalg.norm(here - there, axis=1), gradient_differences(problem, D, E, FINEST_CODER), atol=1e-7
     )
 
 
@@ -63,8 +65,8 @@ def test_ratios_of_pairs_are_of_the_same_order_at_all_distances() -> None:
 
 
 def test_a_ridge_bounds_the_gradient_of_nearly_dependent_atoms(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vrmf.experiments.theory.lemma1.RIDGES", [0.0, 0.1])
-    monkeypatch.setattr("vrmf.experiments.theory.lemma1.ANGLES", [1e-1, 1e-3])
+    monkeypatch.setattr("experiments.theory.lemma1.RIDGES", [0.0, 0.1])
+    monkeypatch.setattr("experiments.theory.lemma1.ANGLES", [1e-1, 1e-3])
     found = near_dependent(True, {})
     assert found["0"][1] > 10 * found["0"][0]
     assert found["0.1"][1] < 3 * found["0.1"][0]
@@ -76,7 +78,7 @@ def test_batch_means_give_v_of_the_solver() -> None:
     change = lemma2.row_gradients(problem, D) - lemma2.row_gradients(problem, anchor)
     rows = problem.source.draw(6, lemma2.SEED, 5, 0)
     ours = lemma2.batch_means(problem, change, 6, 1, 5)[0]
-    theirs = problem.slope_change(D, anchor, EXACT, rows).gradient
+    theirs = problem.slope_change(D, anchor, FINEST_CODER, rows).gradient
     np.testing.assert_allclose(ours, np.ravel(theirs), atol=1e-9)
 
 

@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from vrmf.curves import EXACT
-from vrmf.experiments.base import Experiment, Scale, plain
-from vrmf.experiments.theory import THEORY, corollary1, theorem1, theorem2
-from vrmf.experiments.theory import smm as smm_as_sgd
-from vrmf.experiments.theory.fits import (
+from experiments.base import Experiment, Scale, plain
+from experiments.theory import THEORY, corollary1, theorem1, theorem2
+from experiments.theory import smm as smm_as_sgd
+from experiments.theory.fits import (
     digits_problem,
     fitted_slope,
     mappings_along,
     moments,
     running_means,
 )
+from vrmf.comparing.measuring import JUDGING_CODER
 from vrmf.formulations import nonnegative
 from vrmf.running.loop import iterate
 from vrmf.solvers import SMM, Algorithm1, Batch
@@ -53,7 +53,7 @@ def test_mappings_are_taken_at_the_given_steps() -> None:
     problem, D = digits_problem(nonnegative(1.0), rows=60, atoms=3)
     run = [current.D for current in itertools.islice(iterate(Batch(), problem, D, 0), 5)]
     found = mappings_along(iter(run), problem, [0, 2, 4], eta=0.1)
-    expected = [problem.stationarity(problem.stats(E, EXACT), E, 0.1) for E in run[::2]]
+    expected = [problem.stationarity(problem.stats(E, JUDGING_CODER), E, 0.1) for E in run[::2]]
     np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
@@ -65,7 +65,7 @@ def test_moments_begin_at_zero_and_end_at_the_last() -> None:
 @pytest.mark.parametrize("forgetting", [0.0, 5.0])
 def test_steps_of_smm_are_gradient_steps_in_its_metric(forgetting: float) -> None:
     problem, D = digits_problem(smm_as_sgd.FORMULATIONS["robust PCA"], rows=100, atoms=3)
-    smm = SMM(batch_size=smm_as_sgd.BATCH, forgetting=forgetting, reseed=False, coder=EXACT)
+    smm = SMM(batch_size=smm_as_sgd.BATCH, forgetting=forgetting, reseed=False, coder=JUDGING_CODER)
     found = smm_as_sgd.step_sizes(smm, problem, D, total=40)
     assert max(found["difference"]) < 1e-9
     assert found["t"][-1] * found["weight"][-1] == pytest.approx(1 + forgetting, rel=0.2)
@@ -74,7 +74,7 @@ def test_steps_of_smm_are_gradient_steps_in_its_metric(forgetting: float) -> Non
 
 def test_steps_without_error_are_those_of_algorithm_1() -> None:
     problem, D = digits_problem(nonnegative(1.0), rows=60, atoms=3)
-    literal = Algorithm1(batch_size=5, inner_steps=3, step_size=0.1, coder=EXACT)
+    literal = Algorithm1(batch_size=5, inner_steps=3, step_size=0.1, coder=JUDGING_CODER)
     ours = theorem2.erring_steps(
         problem, D, eta=0.1, seed=4, error=lambda step: np.zeros_like(D), batch=5, inner=3
     )
@@ -96,17 +96,23 @@ def test_errors_that_fall_fast_leave_the_bound_as_it_is() -> None:
     assert slopes == [0, -0.5, -1] and theorem2.Falling(size=0.0).slope_of_bound == -1
 
 
+def test_labels_tell_the_tolerance_of_codes() -> None:
+    for name, options in theorem2.CODES.items():
+        kind, _, told = theorem2.label_of(name).partition("codes to ")
+        assert kind or float(told) == options["coder"].tol
+
+
 def test_more_rows_contain_the_fewer_ones_and_share_the_start() -> None:
     (few, D), (many, E) = (corollary1.generated(rows, seed=3) for rows in (20, 50))
     np.testing.assert_array_equal(D, E)
     rows = np.arange(20)
-    one, other = few.stats(D, EXACT, rows), many.stats(D, EXACT, rows)
+    one, other = few.stats(D, JUDGING_CODER, rows), many.stats(D, JUDGING_CODER, rows)
     np.testing.assert_allclose(one.gradient, other.gradient)
 
 
 def test_samples_are_counted_until_the_goal_is_reached() -> None:
     problem, D = corollary1.generated(200, seed=0)
-    eta = 1 / problem.stats(D, EXACT).largest_curvature
+    eta = 1 / problem.stats(D, JUDGING_CODER).largest_curvature
     batch = Batch(step_size=eta, momentum=False)
     loose, tight = (corollary1.samples_to_reach(goal, batch, problem, D, 0) for goal in (1e-1, 1e-3))
     assert loose is not None and tight is not None

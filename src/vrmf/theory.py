@@ -45,7 +45,7 @@ from vrmf.problem import Problem
 from vrmf.solvers import Algorithm1
 
 #: Codes whose errors are far below the changes that are measured.
-EXACT = Coder(tol=1e-9)
+DIFFERENCE_CODER = Coder(tol=1e-9)
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ def sampling_factor(n_samples: int, batch_size: int) -> float:
     return 0.0 if b == n else (n - b) / (b * (n - 1))
 
 
-def gradient_differences(problem: Problem, D: Array, E: Array, coder: Coder = EXACT) -> Array:
+def gradient_differences(problem: Problem, D: Array, E: Array, coder: Coder = DIFFERENCE_CODER) -> Array:
     """Return ‖∇ℓ(xᵢ, D) − ∇ℓ(xᵢ, E)‖ for each row, shape (n,).
 
     With the residual u = hD + r − x the gradient of a row is hᵀu, of rank one. A difference of two
@@ -130,7 +130,7 @@ def estimate_lipschitz(
     radius: float = 1e-2,
     n_pairs: int = 10,
     random_state: int | np.random.Generator | None = None,
-    coder: Coder = EXACT,
+    coder: Coder = DIFFERENCE_CODER,
 ) -> LipschitzEstimate:
     """Estimate the constant L of Lemma 1, ‖∇ℓ(x, D) − ∇ℓ(x, E)‖ ≤ L‖D − E‖, near D.
 

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from vrmf.arrays import Array
-from vrmf.comparing.contestants import Contestant, Snapshot, our_solver
+from vrmf.comparing.contestants import Contestant, our_solver
+from vrmf.comparing.measuring import Snapshot, WarmProblem, Yardstick
 from vrmf.comparing.peers import Setting, peers_of
-from vrmf.curves import WarmProblem
 from vrmf.dictionaries import atoms_from_rows, feasible
 from vrmf.estimators import ESTIMATORS
 from vrmf.formulations import Formulation
@@ -164,17 +164,18 @@ def compare(
     setting = Setting(rows, problem, first.D, weights, first.stage.seed, threads)
     ours = [our_solver(name, problem, first.D, first.stage.seed, began) for name in solvers]
     others, missing = peers_of(model, setting) if peers else ([], [])
-    judge = _Judge(problem, _measured_rows(rows, random_state), threads)
+    measured = as_source(_measured_rows(rows, random_state), n_jobs=threads)
+    yardstick = Yardstick(WarmProblem(problem.formulation, measured))
     curves = []
     for contestant in (*ours, *others):
         tell(contestant.name)
-        curves.append(judge.curve(*_run(contestant, seconds)))
+        curves.append(_curve(yardstick, *_run(contestant, seconds)))
     return Comparison(
         model,
         len(first.D),
         {name: value for name, value in weights.items() if isinstance(value, float)},
         len(rows),
-        judge.problem.n_samples,
+        measured.n_samples,
         seconds,
         threads,
         curves,
@@ -193,24 +194,18 @@ def _run(contestant: Contestant, seconds: float) -> tuple[Contestant, list[Snaps
         return replace(contestant, note=f"it failed with {told}"), []
 
 
-class _Judge:
-    """Measures dictionaries by exact codes of the same rows, each from the codes of the one before."""
-
-    def __init__(self, problem: Problem, rows: Array, threads: int) -> None:
-        self.problem = WarmProblem(problem.formulation, as_source(rows, n_jobs=threads))
-
-    def curve(self, contestant: Contestant, taken: Sequence[Snapshot]) -> Curve:
-        """Return what a contestant's dictionaries are worth."""
-        formulation = self.problem.formulation
-        found = [self.problem.exact(comparable(formulation, moment.D)) for moment in taken]
-        return Curve(
-            contestant.name,
-            contestant.note,
-            contestant.is_ours,
-            [moment.seconds for moment in taken],
-            [measured.objective for measured in found],
-            [measured.reconstruction_error for measured in found],
-        )
+def _curve(yardstick: Yardstick, contestant: Contestant, taken: Sequence[Snapshot]) -> Curve:
+    """Return what a contestant's dictionaries are worth."""
+    formulation = yardstick.problem.formulation
+    found = [yardstick.measured(comparable(formulation, moment.D)) for moment in taken]
+    return Curve(
+        contestant.name,
+        contestant.note,
+        contestant.is_ours,
+        [moment.seconds for moment in taken],
+        [measured.objective for measured in found],
+        [measured.reconstruction_error for measured in found],
+    )
 
 
 def comparable(formulation: Formulation, D: Array) -> Array:

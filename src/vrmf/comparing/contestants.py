@@ -10,13 +10,13 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 from vrmf.arrays import Array
-from vrmf.curves import warm_up, watched
+from vrmf.comparing.measuring import Snapshot, kept, warm_up, watched
 from vrmf.problem import Problem
 from vrmf.running.loop import iterate
 from vrmf.solvers import SOLVERS
@@ -31,11 +31,18 @@ ENOUGH = 1e-9
 MOST_GROWTH = 4.0
 
 
-class Snapshot(NamedTuple):
-    """A dictionary, and the seconds after which it was there."""
+@dataclass
+class _Spaced:
+    """Times that lie apart by a factor at least."""
 
-    seconds: float
-    D: Array
+    due: float
+
+    def passed(self, seconds: float) -> bool:
+        """Return whether the next time is over, and put it off if so."""
+        if seconds < self.due:
+            return False
+        self.due = seconds * RATIO
+        return True
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,19 +56,15 @@ class Contestant:
 
     def snapshots(self, budget: float) -> list[Snapshot]:
         """Return the first dictionaries at or after times of a geometric grid, and the last one."""
-        taken: list[Snapshot] = []
-        last, due = None, FIRST * budget
-        for last in self.run(budget):
-            if last.seconds >= due:
-                taken.append(last)
-                due = max(due, last.seconds) * RATIO
-        if last is not None and (not taken or last is not taken[-1]):
-            taken.append(last)
-        return taken
+        times = _Spaced(FIRST * budget)
+        return kept(self.run(budget), lambda snapshot: times.passed(snapshot.seconds))
 
 
-def timed(work: Callable[[], Any], threads: int) -> tuple[float, Any]:
-    """Return the seconds that the work of another library takes, and its value; its chatter is dropped."""
+def timed(work: Callable[[], Any], threads: int | dict[str, int]) -> tuple[float, Any]:
+    """Return the seconds that the work of another library takes, and its value; its chatter is dropped.
+
+    ``threads`` are those of BLAS and OpenMP, or of each by name.
+    """
     with contextlib.ExitStack() as stack:
         stack.enter_context(threadpool_limits(threads))
         stack.enter_context(warnings.catch_warnings())

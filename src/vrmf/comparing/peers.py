@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from vrmf.arrays import Array
-from vrmf.comparing.contestants import Contestant, Snapshot, learner_of_batches, learner_of_steps
-from vrmf.curves import WarmProblem
+from vrmf.comparing.contestants import Contestant, learner_of_batches, learner_of_steps
+from vrmf.comparing.measuring import Snapshot, Yardstick
 from vrmf.problem import Problem
 
 #: Rows of a mini-batch of others: what suits them on data of a few thousand rows.
@@ -42,11 +42,9 @@ class Setting:
 
     def start_codes(self) -> Array:
         """Return the codes of all rows for the dictionary to start from."""
-        problem = WarmProblem.like(self.problem)
-        problem.exact(self.start)
-        codes = problem.last[0].values
-        assert codes is not None
-        return codes
+        yardstick = Yardstick.of(self.problem)
+        yardstick.stats(self.start)
+        return yardstick.codes
 
     def batches(self, size: int) -> Iterator[Array]:
         """Yield mini-batches of all rows in random order."""

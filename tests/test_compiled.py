@@ -82,7 +82,7 @@ def test_what_kernels_call_is_compiled_into_them() -> None:
 @pytest.fixture
 def notice(monkeypatch: pytest.MonkeyPatch) -> Any:
     """A listener of its own, not the one that is registered, with little patience."""
-    monkeypatch.setattr(compiled, "PATIENCE", SECONDS)
+    monkeypatch.setattr(compiled, "SECONDS_UNTIL_NOTICE", SECONDS)
     return compiled._CompilationNotice()
 
 
@@ -125,7 +125,7 @@ def test_compilations_in_several_threads_are_told_once(
 def test_a_short_compilation_is_not_told(
     notice: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(compiled, "PATIENCE", 10 * SECONDS)
+    monkeypatch.setattr(compiled, "SECONDS_UNTIL_NOTICE", 10 * SECONDS)
     for _ in range(3):
         notice.on_start(OURS)
         notice.on_end(OURS)

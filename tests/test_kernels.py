@@ -14,13 +14,13 @@ import scipy.optimize
 
 import twins
 from tables import DICTIONARIES, FORMULATIONS, INF, AsymmetricL1, generator, groups
+from vrmf._momentum import next_momentum
 from vrmf.arrays import Array, row_squares
 from vrmf.coding import Atoms, Coder
 from vrmf.coding._active_set import violations
 from vrmf.coding._alternating import (
     into_ball,
     momentum_step,
-    next_momentum,
     radial_step,
     separate_outliers,
     subtract_outliers,
@@ -586,7 +586,7 @@ def test_conditions_without_a_formula_bound_the_distance_where_they_move_to(
     name: str, dtype: Precision
 ) -> None:
     form, rng = FORMS[name], generator(name)
-    assert isinstance(form, GroupForm | AnyForm)
+    assert isinstance(form, GroupForm | AnyForm) and isinstance(form.term, AbstractRowTerm)
     D = rng.normal(size=(WIDTH, 9)).astype(dtype)
     C, system = (rng.normal(size=(12, 9)) @ D.T).astype(dtype), system_of(D)
     P = some_codes(rng, form, 12, WIDTH, dtype)

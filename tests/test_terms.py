@@ -369,6 +369,15 @@ def test_squared_terms_scale(name: str, factor: float) -> None:
         np.testing.assert_allclose(scaled, P, rtol=1e-10, atol=1e-13 * size(X))
 
 
+@pytest.mark.parametrize("name", terms_with(Trait.RIDGE))
+def test_the_prox_of_a_ridge_is_a_division(name: str) -> None:
+    term, width = TERMS[name]
+    assert term.canonical is not None
+    for X, step in itertools.product(points(name, term, width), (0.1, 1.0)):
+        expected = X / (1 + step * term.canonical.ridge)
+        np.testing.assert_allclose(term.prox(X, step), expected, rtol=1e-14)
+
+
 @pytest.mark.parametrize("name", terms_with(Trait.QUADRATIC))
 def test_quadratic_terms_obey_the_parallelogram_law(name: str) -> None:
     term, width = TERMS[name]
@@ -1034,7 +1043,7 @@ def test_overlapping_groups_say_when_they_stop_short(monkeypatch: pytest.MonkeyP
 
 
 def test_splitting_says_when_it_stops_short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vrmf.terms.sums.MAX_ITERATIONS", 2)
+    monkeypatch.setattr("vrmf.terms.douglas_rachford.MAX_ITERATIONS", 2)
     term = Sum((Quadratic(tables.GRID), Simplex()), iterative=True)
     with pytest.warns(ConvergenceWarning, match=r"stopped short at a gap of .* after 2 iterations"):
         term.prox(generator("short").normal(size=(1, WIDTH)), 1.0)

@@ -26,11 +26,11 @@ ALWAYS = (
 )
 
 #: Seconds of compilation after which the user is told.
-PATIENCE = 1.0
+SECONDS_UNTIL_NOTICE = 1.0
 
 
 class _CompilationNotice(event.Listener):
-    """Tells on standard error that kernels are being compiled, once it takes longer than PATIENCE.
+    """Tells on standard error that kernels are being compiled, once it takes longer than that.
 
     Compilation happens once for a precision, a version of the code and a machine, so the notice comes
     once in the life of an installation, at the moment when a user wonders why nothing happens.
@@ -57,7 +57,7 @@ class _CompilationNotice(event.Listener):
             self._began = self._began if self._running else time.perf_counter()
             self._running += 1
         if self._local.depth == 1 and not self._told:
-            self._local.timer = threading.Timer(PATIENCE if self.is_kept else 0.0, self._tell)
+            self._local.timer = threading.Timer(SECONDS_UNTIL_NOTICE if self.is_kept else 0.0, self._tell)
             self._local.timer.daemon = True
             self._local.timer.start()
 
@@ -99,6 +99,14 @@ if hasattr(os, "register_at_fork"):
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return the kernel compiled: free of the interpreter's lock, and cached on disk where that can be."""
     return _compiled(function)
+
+
+def compiled_in_order(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the kernel compiled with sums in the order in which they are written.
+
+    This is for iterations that end at the level of rounding.
+    """
+    return _compiled(function, fastmath=False)
 
 
 def kernel_part(function: Callable[..., Any]) -> Callable[..., Any]:

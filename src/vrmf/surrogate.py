@@ -12,6 +12,7 @@ import scipy.linalg
 
 from vrmf._atoms import BALL, FREE, NONNEGATIVE, NONNEGATIVE_BALL, SIMPLEX, sweep_atoms
 from vrmf.arrays import Array
+from vrmf.momentum import next_momentum
 from vrmf.terms import (
     AbstractRowTerm,
     AbstractTerm,
@@ -158,8 +159,8 @@ def by_gradient(
         if length <= max(accuracy * first, 16 * float(np.finfo(D.dtype).eps) * float(np.linalg.norm(P))):
             break
         t = 1.0 if np.sum((Y - P) * (P - previous)) > 0 else t
-        faster = (1 + (1 + 4 * t * t) ** 0.5) / 2
-        Y, t = P + ((t - 1) / faster) * (P - previous), faster
+        factor, t = next_momentum(t)
+        Y = P + factor * (P - previous)
     return P
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from vrmf._momentum import next_momentum
 from vrmf.arrays import Array
 from vrmf.compiled import compiled, kernel_part
 
@@ -97,15 +98,6 @@ def momentum_step(
         for j in range(P.shape[1]):
             Y[row, j] = new[row, j] + momentum * (new[row, j] - P[row, j])
             P[row, j] = new[row, j]
-
-
-@kernel_part
-def next_momentum(t: float, restart: bool) -> tuple[float, float]:
-    """Return the factor of momentum and the next t, from 1 again after a restart."""
-    one = t / t
-    t = one if restart else t
-    faster = (one + np.sqrt(one + 4 * t * t)) / 2
-    return (t - one) / faster, faster
 
 
 @kernel_part

@@ -23,8 +23,8 @@ from vrmf.coding._splitting import entrywise_step, entrywise_steps
 from vrmf.coding.system import System
 from vrmf.lazily import computed_once
 from vrmf.running.clock import check_time
-from vrmf.terms.base import AbstractRowTerm, AbstractTerm, Canonical
-from vrmf.terms.groups import GroupL2
+from vrmf.terms.base import AbstractRowTerm, AbstractTerm
+from vrmf.terms.traits import Canonical, GroupPenalty
 
 Sums = tuple[float, float, float, float]
 
@@ -165,7 +165,7 @@ class EntrywiseForm(AbstractForm):
 class GroupForm(AbstractForm):
     """φ(h) = Σ_g weight_g · ‖h_g‖₂ + (ridge/2)‖h‖²; an entry has a copy in each of its groups."""
 
-    term: GroupL2
+    term: GroupPenalty
 
     def feasible(self, H: Array) -> Array:
         return H.copy()

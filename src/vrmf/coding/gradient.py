@@ -18,6 +18,7 @@ import numpy as np
 
 from vrmf.arrays import Array
 from vrmf.coding.base import AbstractMethod, Account, Codes, Task
+from vrmf.momentum import next_momentum
 from vrmf.running.clock import check_time
 
 #: Rows are checked for convergence, and finished ones put aside, once in so many iterations.
@@ -68,8 +69,8 @@ class ProximalGradient(AbstractMethod):
             if self.momentum:
                 uphill = np.einsum("ij,ij->i", move, P - previous) > 0
                 t[uphill] = 1
-                faster = (1 + np.sqrt(1 + 4 * t * t)) / 2
-                Y, t = P + ((t - 1) / faster) * (P - previous), faster
+                factor, t = next_momentum(t)
+                Y = P + factor * (P - previous)
             else:
                 Y = P
         return account.codes()

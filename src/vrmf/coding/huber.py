@@ -7,7 +7,6 @@ a row (:mod:`vrmf.coding._huber_box`, :mod:`vrmf.coding._huber_ball`). What it l
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 import numpy as np
@@ -22,6 +21,7 @@ from vrmf.coding.base import AbstractMethod, Codes, Task
 from vrmf.coding.conjugate import AbstractPatience, conjugate_codes
 from vrmf.coding.halves import AbstractHalf, EntrywiseHalf, RadialHalf, half_of
 from vrmf.coding.newton import outlier_numbers
+from vrmf.momentum import next_momentum
 from vrmf.running.clock import check_time
 
 #: Shared steps from cold, and those of them at the end that are taken at the threshold of the term.
@@ -214,11 +214,11 @@ def _approach(task: Task, half: EntrywiseHalf, steps: int) -> Array:
         C += E @ atoms.D.T
         form.split_step(H, Z, U, C, Q, system.curvature, 0.0)  # only for Q
         form.split_steps(H, Z, U, C, Q, system.first_inverse, system.curvature, INNER_STEPS)
-        faster = (1 + math.sqrt(1 + 4 * t * t)) / 2
+        factor, t = next_momentum(t)
         np.subtract(Z, last, out=Y)
-        Y *= X.dtype.type((t - 1) / faster)
+        Y *= X.dtype.type(factor)
         Y += Z
-        last[:], t = Z, faster
+        last[:] = Z
         side.approach()
     return Z
 

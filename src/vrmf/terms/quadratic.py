@@ -21,7 +21,8 @@ import scipy.sparse.linalg
 from vrmf.arrays import Array, within
 from vrmf.checks import real_number, whole_number
 from vrmf.lazily import computed_once
-from vrmf.terms.base import AbstractRowTerm, Trait
+from vrmf.terms.base import AbstractRowTerm
+from vrmf.terms.traits import Trait
 
 #: A sparse I + factor · Q with a larger condition than this is not factorised, since its digits are lost.
 MOST_CONDITION = 1e8

@@ -9,7 +9,8 @@ from typing import ClassVar
 import numpy as np
 
 from vrmf.arrays import Array, row_norms
-from vrmf.terms.base import AbstractSet, Canonical, Trait
+from vrmf.terms.base import AbstractSet
+from vrmf.terms.traits import Canonical, Trait
 
 
 @dataclass(frozen=True)

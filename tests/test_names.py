@@ -22,7 +22,7 @@ import vrmf
 from shells import rows
 from vrmf.arrays import Array
 from vrmf.sources import as_source
-from vrmf.sources.tables import as_table
+from vrmf.sources.conversion import as_table
 
 X = rows(40)
 NAMES = [f"gene {i}" for i in range(X.shape[1])]

@@ -15,7 +15,7 @@ from sklearn.preprocessing import MinMaxScaler
 
 import vrmf
 from shells import rows
-from vrmf.sources.tables import as_table
+from vrmf.sources.conversion import as_table
 
 X = np.abs(rows(60))
 NAMES = [f"gene {i}" for i in range(X.shape[1])]

@@ -21,7 +21,8 @@ from inputs import without_a_cluster as without_a_cluster  # a fixture for all t
 from tables import generator
 from vrmf.arrays import Array
 from vrmf.sources import LocalSource, RowCheck, as_source, tables
-from vrmf.sources.tables import AbstractRowTable, AbstractTable, as_table
+from vrmf.sources.conversion import as_table
+from vrmf.sources.tables import AbstractRowTable, AbstractTable
 
 X = generator("tables").normal(size=(5 * STORED + 3, 4))
 DTYPES = ["float64", "float32", "float16", "int64", "bool"]

@@ -22,7 +22,8 @@ from vrmf.plots.panels import (
     new_axes,
     panels,
 )
-from vrmf.sources.tables import AbstractRowTable, ArrayTable, as_table
+from vrmf.sources.conversion import as_table
+from vrmf.sources.tables import AbstractRowTable, ArrayTable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

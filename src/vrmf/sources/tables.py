@@ -1,10 +1,10 @@
 """Tables: one way to read rows from arrays, sparse matrices, data frames and files.
 
 A table reads consecutive rows as a dense array of floats, a chunk at a time; it never reads all of
-them. ``as_table`` finds the table for what a user has.
+them. :func:`~vrmf.sources.conversion.as_table` finds the table for what a user has.
 
 >>> import numpy as np, scipy.sparse
->>> table = as_table(scipy.sparse.csr_array(np.eye(4)))
+>>> table = SparseTable(scipy.sparse.csr_array(np.eye(4)))
 >>> table.read(1, 3)
 array([[0., 1., 0., 0.],
        [0., 0., 1., 0.]])
@@ -13,15 +13,12 @@ array([[0., 1., 0., 0.],
 from __future__ import annotations
 
 import math
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 
 from vrmf.arrays import Array
 
@@ -191,43 +188,6 @@ class DaskTable(AbstractTable):
         if chunk_rows is not None:
             return super().bounds(chunk_rows)
         return np.unique(np.cumsum([0, *self.X.chunks[0]]))  # some may be empty
-
-
-def as_table(X: Any) -> AbstractTable:
-    """Return the table for an array, a sparse matrix, a data frame, a data set, or the path of a file."""
-    if isinstance(X, AbstractTable):
-        return X
-    X = without_mask(X)
-    if isinstance(X, str | os.PathLike):
-        from vrmf.sources.files import open_table
-
-        return open_table(Path(X))
-    if scipy.sparse.issparse(X):
-        return SparseTable(two_dimensional(X).tocsr())
-    library = type(X).__module__.partition(".")[0]
-    if library == "xarray":
-        from vrmf.sources.frames import labelled_table
-
-        return labelled_table(two_dimensional(X))
-    if library == "pandas" and X.ndim == 2:
-        from vrmf.sources.frames import frame_table
-
-        return frame_table(X)
-    if library == "polars":
-        from vrmf.sources.frames import polars_table
-
-        return polars_table(X)
-    if library == "pyarrow":
-        from vrmf.sources.arrow import arrow_table
-
-        return arrow_table(X)
-    if library == "dask" and hasattr(X, "to_dask_array"):
-        raise ValueError("The data are a data frame of dask. Use X.to_dask_array(lengths=True).")
-    if library == "dask":
-        return DaskTable(two_dimensional(X))
-    if library in ("zarr", "h5py"):
-        return SlicedTable(two_dimensional(X))
-    return ArrayTable(two_dimensional(np.asanyarray(X)))
 
 
 def _names_in(X: Any, attributes: tuple[str, ...], count: int) -> tuple[str, ...] | None:

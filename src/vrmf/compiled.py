@@ -1,6 +1,6 @@
-"""How kernels are compiled: when first called, for the given precision, and kept on disk for next time.
+"""How kernels are compiled: when first called, for the given precision, and cached on disk.
 
-Where nothing can be kept on disk they are compiled anew in each process, which is told once.
+Where nothing can be cached on disk they are compiled anew in each process; a notice says so once.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class _CompilationNotice(event.Listener):
     """
 
     def __init__(self) -> None:
-        self.is_kept = True  #: whether kernels are kept on disk
+        self.is_cached = True  #: whether kernels are cached on disk
         self._told = False
         self._seconds = 0.0  # of compilations that ended
         self.forget_threads()
@@ -57,7 +57,7 @@ class _CompilationNotice(event.Listener):
             self._began = self._began if self._running else time.perf_counter()
             self._running += 1
         if self._local.depth == 1 and not self._told:
-            self._local.timer = threading.Timer(SECONDS_UNTIL_NOTICE if self.is_kept else 0.0, self._tell)
+            self._local.timer = threading.Timer(SECONDS_UNTIL_NOTICE if self.is_cached else 0.0, self._tell)
             self._local.timer.daemon = True
             self._local.timer.start()
 
@@ -87,7 +87,7 @@ class _CompilationNotice(event.Listener):
         with self._lock:
             first, self._told = not self._told, True
         if first:
-            print(f"vrmf is compiling its kernels. {ONCE if self.is_kept else ALWAYS}", file=sys.stderr)
+            print(f"vrmf is compiling its kernels. {ONCE if self.is_cached else ALWAYS}", file=sys.stderr)
 
 
 _notice = _CompilationNotice()
@@ -129,7 +129,7 @@ def _compiled(function: Callable[..., Any], **more: Any) -> Callable[..., Any]:
     try:
         kernel: Callable[..., Any] = njit(cache=True, **options)(function)
     except RuntimeError:  # Numba finds no folder that can be written
-        _notice.is_kept = False
+        _notice.is_cached = False
         kernel = njit(**options)(function)
     return kernel
 

@@ -31,7 +31,7 @@ from vrmf.sources import AbstractSource
 from vrmf.suggesting import Suggestion, suggest
 
 #: Seconds to wait for a scheduler of Dask and for the first of its workers.
-PATIENCE = 10
+CLUSTER_SECONDS = 10
 
 #: Parameters of models that have an option of their own, which `--set` must not contradict.
 OPTIONS = {
@@ -93,7 +93,7 @@ WORDS = {"True": True, "False": False, "None": None}
 @click.option(
     "--checkpoint",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="File in which the fit is kept while it runs; if it is there already, the fit goes on from it.  "
+    help="File in which the fit is stored while it runs; if it is there already, the fit goes on from it.  "
     "[default: none]",
 )
 @click.option(
@@ -256,14 +256,14 @@ def _client(address: str) -> Iterator[None]:
     except ImportError as error:
         raise ImportError('A scheduler needs distributed. Install it with pip: "vrmf[dask]".') from error
     try:
-        client = Client(address, timeout=PATIENCE)
+        client = Client(address, timeout=CLUSTER_SECONDS)
     except (OSError, ValueError) as error:
         raise OSError(
             f"No scheduler of Dask answers at {address!r}. Use the address that `dask scheduler` prints."
         ) from error
     with client:
         try:
-            client.wait_for_workers(1, timeout=PATIENCE)
+            client.wait_for_workers(1, timeout=CLUSTER_SECONDS)
         except TimeoutError as error:
             raise OSError(
                 f"The scheduler at {address} has no workers. Start one: dask worker {address}."

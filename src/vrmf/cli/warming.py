@@ -31,8 +31,8 @@ COMPOSED = ("matrix-factorization",)
 def warmup(as_json: bool, quiet: bool, debug: bool) -> None:
     """Compile all kernels now, so that no fit has to wait for it.
 
-    Compiled code is kept on disk: beside the package or, where that cannot be written, in the home folder,
-    or in the folder that the environment variable NUMBA_CACHE_DIR names.
+    Compiled code is cached on disk: beside the package or, where that cannot be written, in the home
+    folder, or in the folder that the environment variable NUMBA_CACHE_DIR names.
     """
     screen = Screen(as_json, quiet)
     with told_plainly(debug), warnings.catch_warnings():

@@ -23,17 +23,17 @@ def subtract_outliers(E: Array, X: Array, level: Array, rest: float, low: float,
 
 @compiled
 def separate_outliers(
-    E: Array, X: Array, R: Array, level: float, rest: float, kept: float, low: float, high: float
+    E: Array, X: Array, R: Array, level: float, rest: float, shrink: float, low: float, high: float
 ) -> None:
     """Turn E = hD into hD + r − x in place, and write the best outliers r: 0 and bounds are exact.
 
-    ``kept`` is 1 − rest = 1 / (1 + ridge), which the difference would lose where the ridge is large.
+    ``shrink`` is 1 − rest = 1 / (1 + ridge), which the difference would lose where the ridge is large.
     """
     for row in range(len(E)):
         for j in range(E.shape[1]):
             e = X[row, j] - E[row, j]
             soft = e - min(max(e, -level), level)
-            R[row, j] = min(max(kept * soft, low), high)
+            R[row, j] = min(max(shrink * soft, low), high)
             E[row, j] = -best_fit(e, level, rest, low, high)
 
 

@@ -52,14 +52,14 @@ def side_of(h: float, pull: float, slope: float) -> float:
 
 @kernel_part
 def extend(
-    A: Array, h: Array, penalty: Penalty, face: Face, L: Array, kept: int, size: int, tiny: float
+    A: Array, h: Array, penalty: Penalty, face: Face, L: Array, factorised: int, size: int, tiny: float
 ) -> int:
-    """Factorise the rows of free entries from ``kept`` on; return how many are free then.
+    """Factorise the rows of free entries from ``factorised`` on; return how many are free then.
 
     Entries that depend on those before are blocked, at 0 or at the end next to it.
     """
     S, place, side, _ = face
-    i = kept
+    i = factorised
     while i < size:
         line = A[S[i]]
         square = line[S[i]]

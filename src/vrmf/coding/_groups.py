@@ -33,7 +33,7 @@ def group_step(
 ) -> tuple[float, float, float, float]:
     """Take the second half of a step of splitting; see ``AbstractForm.split_step``."""
     zero = rho * 0
-    keep = 1 - relax
+    old_share = 1 - relax
     gap, moved, size, dual = zero, zero, zero, zero
     for row in range(len(H)):
         h, z, u, q = H[row], Z[row], U[row], Q[row]
@@ -42,7 +42,7 @@ def group_step(
         for g in range(len(weights)):
             square = zero
             for copy in range(ends[g], ends[g + 1]):
-                u[copy] += relax * h[members[copy]] + keep * z[copy]
+                u[copy] += relax * h[members[copy]] + old_share * z[copy]
                 square += u[copy] * u[copy]
             length = np.sqrt(square)
             radius = weights[g] / rho

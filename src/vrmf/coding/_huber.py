@@ -4,7 +4,7 @@ With the best outliers r for each code, the smooth part of a row's problem is F(
 env the Moreau envelope of the outlier penalty of one entry: piecewise quadratic, like Huber's function.
 With columns dᵢ of D its Hessian is Σᵢ wᵢ·dᵢdᵢᵀ, wᵢ = 1 where the outlier stands still as e = x − hD
 moves, and the share ``rest`` of it elsewhere. From step to step few entries change sides, so the Hessian
-is kept and updated.
+is stored and updated.
 """
 
 from __future__ import annotations

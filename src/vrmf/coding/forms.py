@@ -17,8 +17,9 @@ from typing import TypeVar
 import numpy as np
 
 from vrmf.arrays import Array, row_squares
+from vrmf.coding._conditions import conditions
 from vrmf.coding._groups import group_conditions, group_step, merge_copies, overlap_conditions
-from vrmf.coding._pivoting import conditions, pivot
+from vrmf.coding._pivoting import pivot
 from vrmf.coding._splitting import entrywise_step, entrywise_steps
 from vrmf.coding.system import System
 from vrmf.lazily import computed_once
@@ -264,7 +265,7 @@ def form_of(term: AbstractRowTerm) -> AbstractForm:
     known = term.canonical
     if known is not None and known.is_entrywise:
         return entrywise_form(known)
-    if known is not None and known.groups is not None and replace(known, groups=None).is_plain:
+    if known is not None and known.groups is not None and replace(known, groups=None).is_only_ridge:
         return GroupForm(known.ridge, known.groups)
     return AnyForm(0.0, term)
 

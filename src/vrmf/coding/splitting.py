@@ -79,31 +79,37 @@ def split_codes(
     splitting = _Splitting(system, form)
     steps = min(FIRST_STEPS + len(system.A) // ATOMS_FOR_ONE_MORE, MOST_FIRST_STEPS)
     c, spent, split_next = C, 0, start is None
-    while len(account.alive):
+    while len(account.open_rows):
         check_time()
         if split_next:
             steps = min(steps, max_iter - spent)
             P = splitting.run(c, None if start is None else P, steps)
-            account.iterations[account.alive] += steps
+            account.iterations[account.open_rows] += steps
             spent, steps = spent + steps, min(2 * steps, MOST_STEPS)
         force = c - P @ system.A
         miss, residual = form.conditions(P, force, system)
-        done = miss <= allowed[account.alive]
-        if not np.all(done):
-            done |= miss <= rounding * np.sqrt(row_squares(P))
+        done = _are_done(miss, allowed[account.open_rows], rounding, P)
         ended = done if spent < max_iter else np.ones_like(done)
         if np.any(ended):
-            going = account.close(ended, P, miss, done)
-            P, c, force, residual = P[going], c[going], force[going], residual[going]
-            splitting.keep(going)
-        if len(account.alive) and (split_next or spent == 0):
-            rounds = form.newton(P, force, residual, system, allowed[account.alive], max_iter - spent)
-            account.iterations[account.alive] += np.abs(rounds)
+            stay = account.close(ended, P, miss, done)
+            P, c, force, residual = P[stay], c[stay], force[stay], residual[stay]
+            splitting.retain(stay)
+        if len(account.open_rows) and (split_next or spent == 0):
+            rounds = form.newton(P, force, residual, system, allowed[account.open_rows], max_iter - spent)
+            account.iterations[account.open_rows] += np.abs(rounds)
             spent += int(np.max(np.abs(rounds)))
             split_next = not np.any(rounds > 0)
         else:
             split_next = True
     return account.codes()
+
+
+def _are_done(miss: Array, allowed: Array, rounding: float, P: Array) -> Array:
+    """Return which codes have an allowed error, or one that is nothing but rounding."""
+    done = miss <= allowed
+    if not np.all(done):
+        done |= miss <= rounding * np.sqrt(row_squares(P))
+    return done
 
 
 class _Splitting:
@@ -140,8 +146,8 @@ class _Splitting:
                 inverse = self._inverse()
         return form.merge(self.Z)
 
-    def keep(self, rows: Array) -> None:
-        """Go on with some of the rows."""
+    def retain(self, rows: Array) -> None:
+        """Retain some of the rows."""
         if self.Z is not None and self.U is not None:
             self.Z, self.U = self.Z[rows], self.U[rows]
 

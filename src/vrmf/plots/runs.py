@@ -74,7 +74,7 @@ def convergence(model: Any, ax: Axes | None = None, x: str = "passes") -> Axes:
     ax = new_axes(ax, 5.0, 3.8)
     history = {name: np.asarray(column, dtype=np.float64) for name, column in model.history_.items()}
     if not len(history["step"]):
-        return message(ax, f"No history is kept of a stream\n({model.n_samples_seen_} rows seen)")
+        return message(ax, f"A stream has no history\n({model.n_samples_seen_} rows seen)")
     ax.set_title(headline(model), fontsize=TITLE)
     (above,), (below,) = panels(ax, 2, 1, gap=9)
     _draw_objective(above, history, x)

@@ -92,14 +92,14 @@ def _axis_in(first: list[str], columns: list[list[str]], are_numbers: list[bool]
     They are names if steps are about equal, and all are far outside of the ranges of their columns. They
     may be names if all are outside of these, or if all steps are equal.
     """
-    kept = [i for i, is_kept in enumerate(are_numbers) if is_kept]
-    places = [_value(first[i], decimal) for i in kept]
+    used = [i for i, is_used in enumerate(are_numbers) if is_used]
+    places = [_value(first[i], decimal) for i in used]
     known = [place for place in places if place is not None and math.isfinite(place)]
     steps = [after - before for before, after in pairwise(known)]
     is_whole = len(known) == len(places) and len(places) >= LEAST_NAMES - 1
     if not is_whole or not (all(step > 0 for step in steps) or all(step < 0 for step in steps)):
         return Header.none
-    beyond = [_beyond(place, columns[i], decimal) for place, i in zip(known, kept, strict=True)]
+    beyond = [_beyond(place, columns[i], decimal) for place, i in zip(known, used, strict=True)]
     sizes = [abs(step) for step in steps]
     is_long = len(known) >= LEAST_NAMES and len(columns[0]) >= LEAST_ROWS
     if is_long and max(sizes) <= EVEN * min(sizes) and min(beyond) > FAR_OUTSIDE:

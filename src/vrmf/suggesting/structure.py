@@ -118,8 +118,8 @@ def sparseness(codes: Array, rng: np.random.Generator) -> float:
 def _white(codes: Array) -> Array:
     """Return uncorrelated codes of variance 1 that span the same, at most MOST_CODES of them."""
     U, values, _ = np.linalg.svd(codes - np.mean(codes, axis=0), full_matrices=False)
-    kept = values > 1e-7 * max(float(np.max(values, initial=0)), 1e-300)
-    return np.asarray(U[:, kept][:, :MOST_CODES] * len(codes) ** 0.5)
+    large = values > 1e-7 * max(float(np.max(values, initial=0)), 1e-300)
+    return np.asarray(U[:, large][:, :MOST_CODES] * len(codes) ** 0.5)
 
 
 def _mean_rotated(Z: Array, rng: np.random.Generator) -> float:

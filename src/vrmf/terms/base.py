@@ -124,7 +124,7 @@ class Sum(AbstractRowTerm):
     >>> L1(1.0) + Simplex()
     Traceback (most recent call last):
         ...
-    ValueError: No closed-form prox is known for L1(weight=1.0) + Simplex(). Use \\
+    ValueError: No closed-form prox is known for L1(weight=1.0) + Simplex(). Use \
     `Sum(terms, iterative=True)` to compute it by Douglas–Rachford splitting.
     """
 

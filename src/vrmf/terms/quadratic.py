@@ -59,7 +59,7 @@ class Quadratic(ArrayFields, AbstractRowTerm):
     """The penalty f(z) = (weight / 2) · z Q zᵀ for each row z.
 
     A dense Q is diagonalised once; for a sparse one (a graph's Laplacian), each new step of the
-    prox factorises I + step · weight · Q once, and the last few factors are kept. Where step · weight · Q
+    prox factorises I + step · weight · Q once, and the last few factors are cached. Where step · weight · Q
     is so large that the identity is lost beside it, a sparse Q of up to 4096 columns is diagonalised as
     well: directions in which Q vanishes then stay as they are. With more columns the step is bounded.
 

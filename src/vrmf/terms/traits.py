@@ -87,6 +87,6 @@ class Canonical:
         return self.slope == 0 and self.groups is None and self.low == -math.inf and self.high == math.inf
 
     @property
-    def is_plain(self) -> bool:
+    def is_only_ridge(self) -> bool:
         """Whether the term is a ridge, or nothing."""
         return self.is_radial and not self.in_ball

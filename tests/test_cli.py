@@ -13,8 +13,8 @@ from click.testing import CliRunner, Result
 from distributed import LocalCluster
 
 import vrmf
+from estimator_cases import rows
 from inputs import KINDS, PATHS
-from shells import rows
 from vrmf.cli import fitting, main, warming
 from vrmf.cli.common import UNFINISHED
 from vrmf.coding import Coder

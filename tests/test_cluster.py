@@ -101,7 +101,7 @@ def client() -> Iterator[Any]:
 
 
 @pytest.fixture
-def mortals() -> Iterator[Any]:
+def killable() -> Iterator[Any]:
     """A cluster of its own for a test that kills its workers."""
     with connected(2) as client:
         yield client
@@ -221,7 +221,7 @@ def test_bad_rows_are_named(client: Any) -> None:
 # ------------------------------------------------------------------ faults
 
 
-def suicidal(rows: Array, marker: Path, when: Callable[[int], bool]) -> Any:
+def worker_killing(rows: Array, marker: Path, when: Callable[[int], bool]) -> Any:
     """Return a lazy array; whichever worker computes the chosen chunk kills itself, once."""
 
     def load(block: Array, block_info: Any = None) -> Array:
@@ -236,33 +236,35 @@ def suicidal(rows: Array, marker: Path, when: Callable[[int], bool]) -> Any:
     return on_cluster(rows).map_blocks(load, dtype=rows.dtype, meta=np.empty((0, 0)))
 
 
-def test_a_worker_killed_in_the_middle_of_a_pass_changes_nothing(mortals: Any, tmp_path: Path) -> None:
+def test_a_worker_killed_in_the_middle_of_a_pass_changes_nothing(killable: Any, tmp_path: Path) -> None:
     marker = tmp_path / "killed"
-    fitted = model(VR(cache_megabytes=0, opening=False)).fit(suicidal(X, marker, lambda chunk: chunk == 11))
+    fitted = model(VR(cache_megabytes=0, opening=False)).fit(
+        worker_killing(X, marker, lambda chunk: chunk == 11)
+    )
     assert marker.exists()
     expected = model(VR(cache_megabytes=0, opening=False)).fit(twin())
     np.testing.assert_array_equal(fitted.components_, expected.components_)
 
 
-def test_a_worker_killed_in_the_middle_of_inner_steps_changes_nothing(mortals: Any) -> None:
+def test_a_worker_killed_in_the_middle_of_inner_steps_changes_nothing(killable: Any) -> None:
     expected = [it.D for it in model(max_iter=1).iterate(twin())]
     kills = []
     for place, it in enumerate(model(max_iter=1).iterate(on_cluster().persist())):
         np.testing.assert_array_equal(it.D, expected[place])
         if place in (len(expected) // 4, len(expected) - 4):
-            victim = pids(mortals)[0]
+            victim = pids(killable)[0]
             os.kill(victim, signal.SIGKILL)
             kills.append(victim)
     assert place == len(expected) - 1 and len(kills) == 2
 
 
-def test_with_codes_on_workers_a_kill_costs_the_tolerance_of_codes(mortals: Any) -> None:
+def test_with_codes_on_workers_a_kill_costs_the_tolerance_of_codes(killable: Any) -> None:
     expected = [it.D for it in model(VR(), max_iter=1).iterate(twin())]
     iterates = []
     for it in model(VR(), max_iter=1).iterate(on_cluster().persist()):
         iterates.append(it.D)
         if len(iterates) == len(expected) - 8:  # in the last epoch, whose anchor has left codes there
-            os.kill(pids(mortals)[-1], signal.SIGKILL)
+            os.kill(pids(killable)[-1], signal.SIGKILL)
     np.testing.assert_allclose(iterates[-1], expected[-1], rtol=1e-2, atol=1e-2)
 
 

@@ -11,7 +11,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 import vrmf
-from shells import NAMES, make
+from estimator_cases import NAMES, make
 from tables import ITERATIVE, TERMS, generator
 from vrmf.arrays import Array
 from vrmf.coding import Atoms, Coder

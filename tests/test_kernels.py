@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import scipy.optimize
 
-import twins
+import reference
 from tables import DICTIONARIES, FORMULATIONS, INF, AsymmetricL1, generator, groups
 from vrmf._momentum import next_momentum
 from vrmf.arrays import Array, row_squares
@@ -596,7 +596,8 @@ def test_conditions_without_a_formula_bound_the_distance_where_they_move_to(
     slack = roundings(dtype, 10)
     for p, force, most in zip(P.astype(np.float64), forces, bound, strict=True):
         assert (
-            twins.subdifferential_distance(form.term, p, force, slack) <= most * (1 + slack) + 100 * slack
+            reference.subdifferential_distance(form.term, p, force, slack)
+            <= most * (1 + slack) + 100 * slack
         )
 
 

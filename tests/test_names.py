@@ -19,7 +19,7 @@ import xarray
 import zarr
 
 import vrmf
-from shells import rows
+from estimator_cases import rows
 from vrmf.arrays import Array
 from vrmf.sources import as_source
 from vrmf.sources.conversion import as_table

@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 
 import vrmf
-from shells import rows
+from estimator_cases import rows
 from vrmf.sources.conversion import as_table
 
 X = np.abs(rows(60))

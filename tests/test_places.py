@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import vrmf
-from shells import make, rows
+from estimator_cases import make, rows
 from vrmf.arrays import Array
 
 SOURCE = Path(vrmf.__file__).parents[1]

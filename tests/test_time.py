@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from shells import codes_may_stop_short, corrupted, every_estimator, every_solver, make, rows
+from estimator_cases import codes_may_stop_short, corrupted, every_estimator, every_solver, make, rows
 from vrmf import clock as clocks
 from vrmf import compiled
 from vrmf.arrays import Array

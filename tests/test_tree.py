@@ -1,4 +1,4 @@
-"""The shape of the source: short modules and functions, imports in one direction, private names left alone."""
+"""The shape of the source: short modules and functions, imports without cycles, private names."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import vrmf
 
 MODULE_LINES = 300
 
-#: Lines of a function without its signature and docstring; kernels may be longer, since calls cost them time.
+#: Lines of a function without its signature and docstring. Kernels may be longer: calls cost them time.
 FUNCTION_LINES, KERNEL_LINES = 40, 60
 
 #: The decorators of functions that are compiled.

@@ -14,7 +14,7 @@ from vrmf.arrays import Array
 from vrmf.comparing.contestants import Contestant, Snapshot, our_solver
 from vrmf.comparing.peers import Setting, peers_of
 from vrmf.curves import WarmProblem
-from vrmf.estimators import ESTIMATORS
+from vrmf.estimators import ESTIMATORS, AbstractFactorizer
 from vrmf.formulations import Formulation
 from vrmf.problem import Problem, atoms_from_rows, feasible
 from vrmf.solvers import SOLVERS
@@ -175,7 +175,7 @@ def compare(
     )
 
 
-def _timed_start(estimator: Any, rows: Array, n_components: int | None) -> tuple[Any, float]:
+def _timed_start(estimator: AbstractFactorizer, rows: Array, n_components: int | None) -> tuple[Any, float]:
     """Return the first iterate of a fit, and the seconds until it, without those of compilation."""
     next(estimator.iterate(rows[: max(n_components or 0, 500)]))  # which compiles what a start needs
     began = time.perf_counter()

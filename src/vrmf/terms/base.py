@@ -121,11 +121,10 @@ class Sum(AbstractRowTerm):
     array([[0.6, 0.8, 0. ]])
     >>> (L1(1.0) + NonNegative() + Ridge(1.0)).prox(np.array([[5.0, -2.0]]), step=1.0)
     array([[2., 0.]])
-    >>> L1(1.0) + Simplex()
+    >>> L1(1.0) + Simplex()  # doctest: +ELLIPSIS
     Traceback (most recent call last):
         ...
-    ValueError: No closed-form prox is known for L1(weight=1.0) + Simplex(). Use \
-    `Sum(terms, iterative=True)` to compute it by Douglas–Rachford splitting.
+    ValueError: No closed-form prox is known for L1(weight=1.0) + Simplex(). Use `Sum(terms, ...
     """
 
     terms: tuple[AbstractTerm, ...]

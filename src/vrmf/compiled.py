@@ -18,22 +18,24 @@ from numba.core import event
 #: Sums may be reordered, so that they run on vector units; infinities and NaN keep their meaning.
 FAST_MATH = {"reassoc", "contract", "nsz", "arcp"}
 
-#: What is said of it.
+#: The end of the notice if kernels can be cached on disk.
 ONCE = "This takes some ten seconds once for each kind of model; the result is kept on disk."
+
+#: The end of the notice if they cannot.
 ALWAYS = (
     "This takes some seconds in each process, since neither its own folder nor your home can be written. "
     "Set the environment variable NUMBA_CACHE_DIR to a folder that can."
 )
 
-#: Seconds of compilation after which the user is told.
+#: Seconds of compilation after which users get a notice.
 SECONDS_UNTIL_NOTICE = 1.0
 
 
 class _CompilationNotice(event.Listener):
-    """Tells on standard error that kernels are being compiled, once it takes longer than that.
+    """Prints to standard error that kernels are being compiled, if that takes long.
 
-    Compilation happens once for a precision, a version of the code and a machine, so the notice comes
-    once in the life of an installation, at the moment when a user wonders why nothing happens.
+    Kernels are compiled once for each precision, version of the code and machine. So users see the notice
+    hardly ever, and when they wonder why nothing happens.
     """
 
     def __init__(self) -> None:
@@ -43,7 +45,7 @@ class _CompilationNotice(event.Listener):
         self.forget_threads()
 
     def forget_threads(self) -> None:
-        """Begin anew in a process that was forked: no other thread is there to release a lock."""
+        """Reset in a forked process, which has no other threads that could release a lock."""
         self._lock = threading.Lock()
         self._local = threading.local()  # compilations nest, and threads have their own
         self._running = 0  # compilations under way, of all threads

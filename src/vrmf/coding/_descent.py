@@ -19,8 +19,11 @@ Face = tuple[Array, Array, Array, Array]
 #: y is left if the step is cut off at the ends.
 System = tuple[Array, Array, Array, Array]
 
-#: Not free; not free, and dependent on those that are.
-PINNED, BLOCKED = -1, -2
+#: The place of an entry that is not free.
+PINNED = -1
+
+#: The place of an entry that is not free since it depends on free ones.
+BLOCKED = -2
 
 
 @kernel_part

@@ -16,14 +16,17 @@ from vrmf.coding._cholesky import solve
 from vrmf.coding._measuring import Outliers, Problem, pull_of, slope_of_fit
 from vrmf.compiled import kernel_part
 
-#: Damping of Newton steps, relative to the squared norms of the atoms: at least, at most.
+#: The least and the largest damping of Newton steps, relative to the squared norms of the atoms.
 LEAST_DAMPING, MOST_DAMPING = 1e-14, 1.0
 
 #: An entry that is this part of a step short of an end has arrived.
 SNAP = 1e-12
 
-#: Trial steps of a line search, and halvings of a direction that points uphill once it is projected.
-MOST_TRIALS, MOST_HALVINGS = 40, 30
+#: Bound on the trial steps of a line search.
+MOST_TRIALS = 40
+
+#: Bound on the halvings of a direction that points uphill once it is projected.
+MOST_HALVINGS = 30
 
 
 @kernel_part

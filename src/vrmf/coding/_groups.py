@@ -11,8 +11,11 @@ import numpy as np
 from vrmf.arrays import Array
 from vrmf.compiled import compiled, kernel_part
 
-#: Rounds over overlapping groups in search of their best subgradients, and the progress worth one more.
-MOST_ROUNDS, PROGRESS = 500, 0.999
+#: Bound on the rounds over overlapping groups in search of their best subgradients.
+MOST_ROUNDS = 500
+
+#: Rounds end when one leaves more than this share of the error.
+PROGRESS = 0.999
 
 #: The groups, one after another: their entries, where each ends, and their weights.
 Groups = tuple[Array, Array, Array]

@@ -26,7 +26,7 @@ FLAT = 1e-2
 #: A logarithm of an error that falls by less is taken for this.
 SLOWEST = 1e-3
 
-#: Damping of Newton steps, relative to the diagonal of DDᵀ: at least, and at most.
+#: The least and the largest damping of Newton steps, relative to the diagonal of DDᵀ.
 LEAST_DAMPING, MOST_DAMPING = 1e-10, 1.0
 
 

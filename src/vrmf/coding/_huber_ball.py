@@ -34,8 +34,11 @@ TINY = 1e-15
 #: Codes longer than this are on the sphere.
 SPHERE = 1 - 8e-16
 
-#: Multipliers that are tried for one model, and how exactly the length of its minimiser has to be 1.
-MOST_MULTIPLIERS, EXACTLY = 30, 1e-9
+#: Bound on the multipliers that are tried for one model.
+MOST_MULTIPLIERS = 30
+
+#: The tolerance with which the length of its minimiser has to be 1.
+LENGTH_TOLERANCE = 1e-9
 
 
 @compiled
@@ -166,7 +169,7 @@ def ball_step(
             for j in range(k):
                 z[j] += h[j]
             return 0.0
-        if (multiplier == 0 and length <= 1) or abs(length - 1) <= EXACTLY:
+        if (multiplier == 0 and length <= 1) or abs(length - 1) <= LENGTH_TOLERANCE:
             break
         change = length * length / solved_square(factor, z, room) * (length - 1)
         multiplier = max(multiplier + change, 0.0)

@@ -24,8 +24,10 @@ LEAST_ATOMS = 16
 #: With this many atoms for each feature the method always pays: codes cannot be dense.
 OVERCOMPLETE = 1.5
 
-#: The shares of nonzeros up to which the method pays otherwise: for codes from zero, and from other codes.
+#: The share of nonzeros up to which the method is the faster one otherwise, for codes that start from zero.
 MOST_NONZERO_COLD = 0.2
+
+#: The same for codes that start from others.
 MOST_NONZERO_WARM = 0.55
 
 #: With more atoms than features it pays as well if rows are fitted by nearly as many atoms as features, a

@@ -30,20 +30,25 @@ from vrmf.coding.newton import outlier_numbers
 from vrmf.momentum import next_momentum
 from vrmf.running.clock import check_time
 
-#: Shared steps from cold, and those of them at the end that are taken at the threshold of the term.
-FIRST_STEPS, LAST_STEPS = 8, 2
+#: Alternating steps of all rows from a cold start.
+FIRST_STEPS = 8
 
-#: Steps of splitting inside each of them.
+#: The last of these are taken at the threshold of the term.
+LAST_STEPS = 2
+
+#: Steps of splitting inside each alternating step.
 INNER_STEPS = 8
 
 #: Bound on the Newton steps of a row.
 MOST_STEPS = 100
 
-#: Damping of the first Newton step from cold and from a warm start, relative to the squared norms of
-#: atoms.
-COLD_DAMPING, WARM_DAMPING = 3e-4, 1e-8
+#: Damping of the first Newton step from a cold start, relative to the squared norms of atoms.
+COLD_DAMPING = 3e-4
 
-#: The same without a ridge, in the ball.
+#: The same from a warm start.
+WARM_DAMPING = 1e-8
+
+#: The same in the ball, without a ridge.
 BALL_DAMPING = 1e-4
 
 #: Alternating steps of codes that are outside of the ball.
@@ -52,7 +57,7 @@ BALL_STEPS = 10
 #: Newton steps that a row is expected to need.
 NEWTON_STEPS = 1
 
-#: Rows that kernels get at a time: so long a fit does not look at the clock.
+#: Rows that kernels get at a time; a fit checks its time limit in between.
 ROWS_AT_A_TIME = 128
 
 

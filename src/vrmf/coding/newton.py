@@ -29,17 +29,17 @@ from vrmf.running.clock import check_time
 from vrmf.terms.base import AbstractRowTerm
 from vrmf.terms.sets import Absent
 
-#: Roundings of x, or of the products of entries and atoms, by which x − hD may be off.
+#: The error of x − hD in units of the rounding error of x, or of the products of entries and atoms.
 ROUNDINGS = 8.0
 
-#: Products of entries and atoms that exceed the row by more than this factor are larger than they need be.
+#: Products of entries and atoms are needlessly large if they exceed the row by more than this factor.
 MODEST = 32.0
 
-#: Codes of a fast method may be off by roundings up to this error. Beyond, as where entries are 10⁵ times
-#: the threshold of outliers in single precision, they would excuse any code.
+#: Codes of a fast method may have an error up to this one if it may be due to rounding. Beyond it any code
+#: would be accepted, as where entries are 10⁵ times the threshold of outliers in single precision.
 MOST_EXCUSED = 0.1
 
-#: Entries of codes that kernels get at a time: so long a fit does not look at the clock.
+#: Entries of codes that kernels get at a time; a fit checks its time limit in between.
 ENTRIES_AT_A_TIME = 1024
 
 Numbers = tuple[float, float, float, float]

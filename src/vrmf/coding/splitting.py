@@ -22,19 +22,26 @@ from vrmf.coding.forms import AbstractForm, form_of
 from vrmf.coding.system import System
 from vrmf.running.clock import check_time
 
-#: Steps of splitting before the first Newton steps, and the atoms for which there is one more, up to a
-#: bound. After Newton steps that fail there are twice as many.
+#: Steps of splitting before the first Newton steps, for few atoms.
 FIRST_STEPS = 8
+
+#: There is one more such step for each so many atoms.
 ATOMS_FOR_ONE_MORE = 64
+
+#: Bound on the steps before the first Newton steps.
 MOST_FIRST_STEPS = 16
+
+#: After Newton steps that fail there are twice as many steps as before, up to this bound.
 MOST_STEPS = 400
 
-#: The weight ρ is adapted after these steps, when it is off by more than MISFIT.
+#: The weight ρ may be adapted after these numbers of steps.
 ADAPT_AT = (4, 8, 16, 32, 64, 128, 256)
+
+#: It is adapted when it is wrong by more than this factor.
 MISFIT = 2.5
 
-#: ρ stays within this factor of where it began: on rows that are fitted exactly it would vanish.
-REACH = 10.0
+#: ρ stays within this factor of its first value: on rows that are fitted exactly it would vanish.
+MOST_CHANGE = 10.0
 
 
 class Splitting(AbstractMethod):
@@ -155,7 +162,7 @@ class _Splitting:
         """Change ρ by about the given factor if that is worth while; return by what it was changed."""
         if 1 / MISFIT < factor < MISFIT:
             return 1.0
-        low, high = self.system.curvature / REACH, self.system.curvature * REACH
+        low, high = self.system.curvature / MOST_CHANGE, self.system.curvature * MOST_CHANGE
         before, self.rho = self.rho, min(max(factor * self.rho, low), high)
         return self.rho / before
 

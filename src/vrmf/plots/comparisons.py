@@ -10,8 +10,10 @@ from vrmf.plots.panels import GREY, LABEL, SMALL, TITLE, bare, message, new_axes
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-#: Colours that remain distinct without red or green vision (Okabe and Ito): ours, and those of others.
+#: Colours of our solvers, which remain distinct without red or green vision (Okabe and Ito).
 OURS = ("#0072B2", "#56B4E9", "#009E73", "#000000")
+
+#: Colours of other libraries.
 OTHERS = ("#D55E00", "#E69F00", "#CC79A7", "#6E6E6E")
 
 #: The columns of a curve that are drawn, and what their axes are called.

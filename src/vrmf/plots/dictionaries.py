@@ -29,8 +29,11 @@ from vrmf.plots.uses import energies_of_fit
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-#: How many atoms are drawn, if nothing else is said: as images, and as curves or names.
-MOST_IMAGES, MOST_PANELS = 225, 12
+#: How many atoms are drawn as images by default.
+MOST_IMAGES = 225
+
+#: How many atoms are drawn as curves or names by default.
+MOST_PANELS = 12
 
 #: Images up to which each has a number.
 MOST_NUMBERED = 64

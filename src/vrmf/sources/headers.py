@@ -14,16 +14,23 @@ from itertools import pairwise
 #: Words for a missing number, in small letters.
 MISSING = ("", "na", "n/a", "nan", "null", "none", "#n/a", "?")
 
-#: What a column without a name is called, and names of a column that holds the names of rows.
+#: Names of columns that have none.
 UNNAMED = ("", "unnamed: 0")
+
+#: Names of a column that holds the names of rows.
 INDEX_NAMES = (*UNNAMED, "index", "id", "row", "rowname", "rownames")
 
 #: Words above a column of names of rows, in small letters.
 ROW_WORDS = (*INDEX_NAMES, "sample", "samples", "name", "names", "label", "cell", "gene", "spectrum")
 
-#: A first line of numbers holds names if there are so many in about equal steps, and so many rows below it.
-#: Steps are about equal if the largest is so many times the smallest, at most.
-LEAST_NAMES, LEAST_ROWS, EVEN = 4, 5, 2.0
+#: A first line of numbers holds names only if it has at least so many, in about equal steps.
+LEAST_NAMES = 4
+
+#: And only if there are at least so many rows below it.
+LEAST_ROWS = 5
+
+#: Steps are about equal if the largest is at most so many times the smallest.
+EVEN = 2.0
 
 #: Numbers are far outside of the range of their column if they are so many times its width beyond it.
 FAR_OUTSIDE = 1.0

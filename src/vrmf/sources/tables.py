@@ -25,16 +25,20 @@ from vrmf.arrays import Array
 #: Bytes of a chunk that is read at once, unless the file has chunks of its own that are larger.
 CHUNK_BYTES = 2**25
 
-#: A memory-mapped array up to this size, and of so many rows, is read by rows: it fits into the cache of
-#: the system, and orders of its rows into memory.
+#: A memory-mapped array of at most so many bytes is read by single rows: it fits into the page cache of the
+#: operating system.
 ROWS_BYTES = 2**30
+
+#: It has at most so many rows, too, since permutations of rows are held in memory.
 MOST_ROWS = 10**6
 
-#: Attributes of zarr arrays and data sets of HDF5 that hold names.
+#: Attributes of zarr arrays and data sets of HDF5 that hold names of features.
 FEATURE_NAMES = ("feature_names", "columns")
+
+#: The same for names of rows.
 ROW_NAMES = ("row_names", "index")
 
-#: Bytes of a page that is read as a whole, at most.
+#: The smallest pages of operating systems, in bytes. To read a page, one entry of it is read.
 PAGE = 4096
 
 
@@ -50,7 +54,7 @@ class AbstractTable(ABC):
     feature_names: tuple[str, ...] | None = None  #: of the columns, where they have names
     row_label: str = "row"  #: what the names of rows are called
     image_shape: tuple[int, int] | None = None  #: height and width, where each row is an image
-    remarks: tuple[str, ...] = ()  #: what was found out of how a file is to be read
+    remarks: tuple[str, ...] = ()  #: what was inferred about the format of a file
 
     @abstractmethod
     def read(self, start: int, stop: int) -> Array:
@@ -256,7 +260,7 @@ def rows_per_chunk(n_features: int, dtype: np.dtype[Any]) -> int:
 
 
 def touch(X: Array) -> None:
-    """Have the pages of a mapped array read into the cache of the system, without a copy."""
+    """Have the pages of a mapped array read into the page cache, without a copy."""
     if X.flags.c_contiguous and X.size:
         np.add.reduce(X.reshape(-1)[:: max(1, PAGE // X.itemsize)])
 

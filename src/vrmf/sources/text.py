@@ -21,12 +21,12 @@ from vrmf.sources.text_format import TextFormat, in_shell, text_format
 #: Bytes of a text that are read at once.
 BLOCK_BYTES = 2**25
 
-#: Texts above this size are read from Parquet much faster.
+#: Above this size, in bytes, users are told that Parquet is read much faster.
 LARGE_BYTES = 2**28
 
 
 def text_table(path: Path, options: FileOptions) -> AbstractTable:
-    """Return the table in a text, of which the first lines say how it is cut."""
+    """Return the table in a text, whose format is inferred from the first lines."""
     found = text_format(path, options)
     X, row_names = _read(path, found, options.decimal)
     label = found.names[found.index] if found.index is not None else ""
@@ -85,7 +85,7 @@ def _batches(path: Path, found: TextFormat, decimal: str, numbers: list[str], wo
 
 
 def _in_words(error: str, found: TextFormat) -> str:
-    """Return what is wrong with a line, in terms of the file."""
+    """Return the error of the parser of Arrow in terms of the lines and columns of the file."""
     if match := re.search(r"CSV column #(\d+): (?:Row #(\d+): )?.*invalid value '(.*)'", error, re.DOTALL):
         column, row, value = match.groups()
         line = f" in line {row}" if row else ""

@@ -1,4 +1,4 @@
-"""How a text is cut into columns, found out from its first lines."""
+"""The format of a text, which is inferred from its first lines."""
 
 from __future__ import annotations
 
@@ -13,16 +13,19 @@ from vrmf.extras import library
 from vrmf.sources.headers import INDEX_NAMES, UNNAMED, Header, header_in, is_number
 from vrmf.sources.options import FileOptions
 
-#: Signs that may stand between columns, the likeliest first.
+#: Possible separators of columns, the likeliest first.
 SEPARATORS = (",", "\t", ";", "|", " ")
 
-#: What is looked at to find out how a text is cut, and lines of it.
-HEAD_BYTES, HEAD_LINES = 2**20, 200
+#: Bytes at the beginning of a text from which its format is inferred.
+HEAD_BYTES = 2**20
+
+#: Bound on the lines of these that are split.
+HEAD_LINES = 200
 
 #: The share of lines that must have the usual number of columns, for a separator to be taken.
 CONSISTENT = 0.9
 
-#: A separator is taken for a likelier one if it makes so many times as many columns.
+#: A separator is preferred to a likelier one if it gives so many times as many columns.
 CLEARLY = 1.5
 
 #: A number with a decimal comma.
@@ -31,7 +34,7 @@ WITH_COMMA = re.compile(r"\s*[-+]?\d*,\d+([eE][-+]?\d+)?\s*")
 
 @dataclass(frozen=True)
 class TextFormat:
-    """How a text is cut into columns, and what these are."""
+    """How the lines of a text are split into columns, and what these hold."""
 
     separator: str
     encoding: str
@@ -44,7 +47,7 @@ class TextFormat:
     is_doubted: bool = False  #: whether the first line, which is read as numbers, may hold names
 
     def remarks(self) -> tuple[str, ...]:
-        """Return in words what was found."""
+        """Return descriptions of what was inferred."""
         names = {"\t": "tab", " ": "space", ",": "comma", ";": "semicolon"}
         told = [f"separator {names.get(self.separator, self.separator)}"]
         told.append("names of columns in the first line" if self.has_header else "no names of columns")
@@ -62,7 +65,7 @@ class TextFormat:
 
 
 def text_format(path: Path, options: FileOptions) -> TextFormat:
-    """Return how a text is cut into columns, or raise if it holds text where numbers should be."""
+    """Return the format of a text, or raise if it holds words where numbers should be."""
     text, encoding = _head(path)
     lines = text.splitlines(keepends=True)
     comments = next((i for i, line in enumerate(lines) if not line.startswith("#")), len(lines))
@@ -118,7 +121,7 @@ def _cut(text: str, separator: str) -> list[list[str]]:
 
 
 def _separator(path: Path, text: str, decimal: str) -> str:
-    """Return the sign that cuts most lines into the same number of columns, more than one."""
+    """Return the separator that splits most lines into the same number of columns, more than one."""
     best, most = None, 0.0
     for separator in SEPARATORS:
         first, *others = [len(row) for row in _cut(text, separator) if row]

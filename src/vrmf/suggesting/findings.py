@@ -33,9 +33,15 @@ SAME_NOISE = 3.0
 #: the noise of entries that are cut off at 0 could no longer be left out.
 MANY_ZEROS = 0.25
 
-#: Singular values decrease slowly if more than this share of them stands out, without a gap after the last,
-#: or if more than the second share of them stands out while half as many explain most of the variance.
-SLOW_SHARE, GAP, LARGE_SHARE = 0.2, 1.15, 0.3
+#: Singular values decrease slowly if more than this share of them stands out, without a gap after the last.
+SLOW_SHARE = 0.2
+
+#: There is a gap if the ratio of two singular values is larger than this.
+GAP = 1.15
+
+#: They also decrease slowly if more than this share stands out while half as many explain most of the
+#: variance.
+LARGE_SHARE = 0.3
 
 #: A strict fit counts if so many times more entries are far than in between.
 STRICT_GAP = 8.0

@@ -19,33 +19,54 @@ from vrmf.arrays import Array
 from vrmf.recovery.noise import TRIM, noise_level, quantum, telling
 from vrmf.suggesting.rank import ROUNDING, Decomposition
 
-#: Rows and features of the part that is fitted, at most.
-FIT_ROWS, FIT_FEATURES = 300, 150
+#: Rows of the part that is fitted, at most.
+FIT_ROWS = 300
+
+#: Features of this part, at most.
+FIT_FEATURES = 150
 
 #: How many times as many entries must be far as are in between: else the noise has long tails.
 CLEAR = 2.0
 
-#: Rounds in which outliers are clipped, in which they are left out, and for each component of a strict fit.
-CLIPPING_ROUNDS, SETTLING_ROUNDS, CLIMBING_ROUNDS = 60, 10, 3
+#: Rounds in which outliers are clipped.
+CLIPPING_ROUNDS = 60
 
-#: The part of the spread of entries below which errors of a fit count for nothing.
+#: Rounds in which outliers are left out.
+SETTLING_ROUNDS = 10
+
+#: Rounds for each component of a strict fit.
+CLIMBING_ROUNDS = 3
+
+#: Errors of a fit below this share of the spread of entries are ignored.
 SMALL = 3e-3
 
-#: How often the rank may grow once outliers are known, by how much, and what noise must be left at most.
-GROWING_ROUNDS, MOST_GROWTH, WORTHWHILE = 4, 2, 0.8
+#: How often the rank may grow once outliers are known.
+GROWING_ROUNDS = 4
+
+#: By how much it may grow each time.
+MOST_GROWTH = 2
+
+#: A larger rank is taken if it leaves at most this share of the noise.
+WORTHWHILE = 0.8
 
 #: The largest rank of a strict fit.
 STRICT_RANK = 6
 
-#: Entries are near up to the first number of standard deviations of the noise, and far beyond the second.
-NEAR, FAR = 3.5, 6.0
+#: Entries are near a fit up to so many standard deviations of the noise.
+NEAR = 3.5
 
-#: Gross outliers are at least the first and at most the second share of the entries. There are more far
-#: entries than entries in between: heavy tails and poor fits have more in between.
-LEAST_SHARE, MOST_SHARE = 2e-3, 0.35
+#: Entries are far from a fit beyond so many standard deviations of the noise.
+FAR = 6.0
+
+#: Gross outliers are at least this share of the entries. More entries are far than in between: heavy tails
+#: and poor fits have more in between.
+LEAST_SHARE = 2e-3
+
+#: Gross outliers are at most this share of the entries.
+MOST_SHARE = 0.35
 
 
-#: Makes outliers harmless: from rows, a fit and the level of the noise.
+#: Replaces outliers by harmless values, given rows, a fit and the level of the noise.
 Taming = Callable[[Array, Array, float], Array]
 
 

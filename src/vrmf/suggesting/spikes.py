@@ -20,9 +20,14 @@ from vrmf.recovery.noise import noise_level
 from vrmf.suggesting.outliers import CLEAR, FAR, LEAST_SHARE, MOST_SHARE, NEAR, RobustFit, fitted_part
 from vrmf.suggesting.rank import Decomposition
 
-#: Spikes are beyond so many times the spread of their feature, and beyond a valley: so many times fewer
-#: entries than spikes are between the valley's two ends, whose ratio is VALLEY.
-LARGE, VALLEY, FEWER = 10.0, 2.0, 10.0
+#: Spikes are beyond so many times the spread of their feature.
+LARGE = 10.0
+
+#: Between spikes and other entries is a valley, an interval with few entries: the ratio of its ends.
+VALLEY = 2.0
+
+#: There are so many times fewer entries in the valley than spikes.
+FEWER = 10.0
 
 #: Rows and columns that many large entries share make a block of them: what the shares of its row and
 #: column let expect of an entry is then near 1.
@@ -31,9 +36,11 @@ MOST_EXPECTED = 0.5
 #: Places where a valley is sought.
 PLACES = 40
 
-#: Rounds in which missing entries are filled by a fit of a rank, and the rank up to which it grows by ones,
-#: then by larger steps.
-COMPLETION_ROUNDS, STEPS = 10, 8
+#: Rounds in which missing entries are filled by a fit of a rank.
+COMPLETION_ROUNDS = 10
+
+#: The rank grows by one in so many, at least by one.
+STEPS = 8
 
 
 def without_spikes(block: Array, are_counts: bool, rng: np.random.Generator) -> tuple[Array, float]:

@@ -19,11 +19,23 @@ LEAST_FEATURES = 20
 #: something. Noise lowers it.
 NEIGHBOURS = 0.3
 
-#: The narrowest image, and how much more the pixel below is like a pixel than those beside that one.
-LEAST_SIDE, BELOW = 5, 0.05
+#: The least height and width of an image.
+LEAST_SIDE = 5
 
-#: Codes that are compared at most, searches for a rotation and their rounds, and normal data beside them.
-MOST_CODES, ROTATIONS, ROTATION_ROUNDS, NORMAL_DRAWS = 30, 3, 60, 2
+#: By how much a pixel must correlate more with the one below it than with that one's neighbours.
+BELOW = 0.05
+
+#: Bound on the codes that are rotated.
+MOST_CODES = 30
+
+#: Searches for the best rotation, each from a random one.
+ROTATIONS = 3
+
+#: Rounds of each search.
+ROTATION_ROUNDS = 60
+
+#: Draws of normal data with which codes are compared.
+NORMAL_DRAWS = 2
 
 
 # ------------------------------------------------------------------ the order of features

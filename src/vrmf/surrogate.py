@@ -97,8 +97,8 @@ def promised_decrease(
 def by_rotation(term: AbstractTerm, A: Array, G: Array, D: Array) -> Array:
     """Solve A D′ + D′ Q = A D − G (a Sylvester equation) in the eigenbasis of A: a prox per row.
 
-    A small multiple of the distance to the old D is added. It makes the minimiser unique where A is singular
-    and ψ is flat.
+    A small multiple of the distance to the old D is added. It makes the minimiser unique where A is
+    singular and ψ is flat.
     """
     damping = float(np.trace(A)) * 16 * float(np.finfo(A.dtype).eps) or 1.0
     values, U = scipy.linalg.eigh(A, check_finite=False)

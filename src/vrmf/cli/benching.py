@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from vrmf.cli.common import ModelName, force_option, output_option, told_plainly
+from vrmf.cli.common import ModelName, errors_as_lines, force_option, output_option
 from vrmf.cli.fitting import chosen, settings_in
 from vrmf.cli.reading import DataOptions, data_options, file_of, rows_in, tell_data
 from vrmf.cli.screen import Screen, output_options
@@ -86,7 +86,7 @@ def bench(
     codes, off the clock. Rows beyond 512 MB are left out.
     """
     screen, reading = Screen(as_json, quiet), DataOptions.taken_from(options)
-    with told_plainly(debug):
+    with errors_as_lines(debug):
         if output is not None:
             _check_picture(output, data, force)
         parameters = settings_in(settings, model)

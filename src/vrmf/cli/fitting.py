@@ -14,10 +14,10 @@ import click
 from vrmf.cli.common import (
     UNFINISHED,
     ModelName,
+    errors_as_lines,
     force_option,
     output_option,
     stopped,
-    told_plainly,
 )
 from vrmf.cli.describing import tell_outcome
 from vrmf.cli.progress import progress
@@ -138,7 +138,7 @@ def fit(
     written; 130 after Ctrl-C, when the file holds the best model so far; 1 for errors; 2 for wrong options.
     """
     screen, reading = Screen(as_json, quiet), DataOptions.taken_from(options)
-    with told_plainly(debug):
+    with errors_as_lines(debug):
         others = {"the data": file_of(data), "the checkpoint": options["checkpoint"]}
         check_output("--output", output, others, overwrite=force)
         if options["checkpoint"] is not None:
@@ -153,9 +153,9 @@ def fit(
                 with progress(estimator, is_wanted=not (verbose or quiet or as_json)):
                     estimator.fit(rows)
             except KeyboardInterrupt:
-                _keep(estimator, output, force)
-                raise stopped(_whereabouts(estimator, output, options["checkpoint"])) from None
-        _keep(estimator, output, force)
+                _write_if_fitted(estimator, output, force)
+                raise stopped(_where_the_model_is(estimator, output, options["checkpoint"])) from None
+        _write_if_fitted(estimator, output, force)
     screen.title("Fit")
     tell_outcome(screen, estimator)
     screen.fact("file", str(output.resolve()), str(output.resolve()), label="model")
@@ -200,13 +200,13 @@ def _count(suggestion: Suggestion) -> int:
     return suggestion.n_components or max(1, found.rank)
 
 
-def _keep(estimator: AbstractFactorizer, output: Path, force: bool) -> None:
-    """Write the model, if there is one; a file that another command has written meanwhile stays."""
+def _write_if_fitted(estimator: AbstractFactorizer, output: Path, force: bool) -> None:
+    """Write the model, if there is one; a file that another command wrote meanwhile is not replaced."""
     if hasattr(estimator, "components_"):
         write_model(estimator, output, overwrite=force)
 
 
-def _whereabouts(estimator: AbstractFactorizer, output: Path, checkpoint: Path | None) -> str:
+def _where_the_model_is(estimator: AbstractFactorizer, output: Path, checkpoint: Path | None) -> str:
     """Say where the model of an interrupted fit is."""
     told = f"With {checkpoint} the same command goes on." if checkpoint and checkpoint.exists() else ""
     if not hasattr(estimator, "components_"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from vrmf.plots.panels import GREY, LABEL, SMALL, TITLE, bare, message, new_axes, panels
+from vrmf.plots.panels import GREY, LABEL, SMALL, TITLE, draw_thin_frame, message, new_axes, panels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -52,7 +52,7 @@ def comparison(found: Any, ax: Axes | None = None) -> Axes:
     ax.set_title(title, fontsize=TITLE)
     ((left, right),) = panels(ax, 1, 2, gap=48)
     for panel, (column, label) in zip((left, right), LABELS.items(), strict=True):
-        bare(panel)
+        draw_thin_frame(panel)
         _draw(panel, found, column)
         panel.set_xscale("log")
         panel.set_xlabel("seconds", fontsize=LABEL)

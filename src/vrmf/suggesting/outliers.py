@@ -67,7 +67,7 @@ MOST_SHARE = 0.35
 
 
 #: Replaces outliers by harmless values, given rows, a fit and the level of the noise.
-Taming = Callable[[Array, Array, float], Array]
+Replacement = Callable[[Array, Array, float], Array]
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,16 +90,18 @@ class RobustFit:
         """
         part = fitted_part(X)
         rank = max(1, Decomposition.of(part).rank(rng))
-        fit = cls._judged(part, truncated(part, rank), rank)
+        fit = cls._measured(part, truncated(part, rank), rank)
         if fit.far_share < LEAST_SHARE:
             return fit
-        fit = cls._settled(part, _refitted(part, fit.low_rank, rank, CLIPPING_ROUNDS, _clipped), rank)
+        fit = cls._without_outliers(
+            part, _refitted(part, fit.low_rank, rank, CLIPPING_ROUNDS, _clipped), rank
+        )
         for _ in range(GROWING_ROUNDS):
             found = Decomposition.of(_trimmed(part, fit.low_rank, fit.noise)).rank(rng)
             if found <= fit.rank:
                 break
             rank = min(found, fit.rank + MOST_GROWTH)
-            grown = cls._settled(part, fit.low_rank, rank)
+            grown = cls._without_outliers(part, fit.low_rank, rank)
             if grown.noise > WORTHWHILE * fit.noise:
                 break
             fit = grown
@@ -113,15 +115,15 @@ class RobustFit:
         that few components explain are lost as well.
         """
         part = fitted_part(X)
-        L, rank = _climbed(part, rng)
-        return cls._settled(part, L, rank)
+        L, rank = _strict_fit(part, rng)
+        return cls._without_outliers(part, L, rank)
 
     @classmethod
-    def _settled(cls, part: Array, L: Array, rank: int) -> RobustFit:
-        return cls._judged(part, _refitted(part, L, rank, SETTLING_ROUNDS, _trimmed), rank)
+    def _without_outliers(cls, part: Array, L: Array, rank: int) -> RobustFit:
+        return cls._measured(part, _refitted(part, L, rank, SETTLING_ROUNDS, _trimmed), rank)
 
     @classmethod
-    def _judged(cls, part: Array, L: Array, rank: int) -> RobustFit:
+    def _measured(cls, part: Array, L: Array, rank: int) -> RobustFit:
         level = _level(part, L)
         shown = telling(part)
         sizes = np.abs(part - L)[shown if np.any(shown) else ...] / level
@@ -154,7 +156,7 @@ def _level(X: Array, L: Array) -> float:
     return max(noise_level((X - L)[telling(X)]), least)
 
 
-def _climbed(X: Array, rng: np.random.Generator) -> tuple[Array, int]:
+def _strict_fit(X: Array, rng: np.random.Generator) -> tuple[Array, int]:
     """Return a strict fit and its rank, which grows by one while components stand out."""
     L = np.zeros_like(X) + np.median(X, axis=0)
     for rank in range(STRICT_RANK):
@@ -165,10 +167,10 @@ def _climbed(X: Array, rng: np.random.Generator) -> tuple[Array, int]:
     return L, STRICT_RANK
 
 
-def _refitted(X: Array, L: Array, rank: int, rounds: int, tamed: Taming) -> Array:
+def _refitted(X: Array, L: Array, rank: int, rounds: int, replaced: Replacement) -> Array:
     """Return the low-rank fit after some rounds without most of the outliers' influence."""
     for _ in range(rounds):
-        L = truncated(tamed(X, L, _level(X, L)), rank)
+        L = truncated(replaced(X, L, _level(X, L)), rank)
     return L
 
 

@@ -6,8 +6,10 @@ are a hundred times too large have larger singular values than any component, so
 >>> rng = np.random.default_rng(0)
 >>> X = rng.standard_normal((200, 3)) @ rng.standard_normal((3, 50)) + 0.1 * rng.standard_normal((200, 50))
 >>> is_spike = rng.random(X.shape) < 0.03
->>> bool(np.all(tamed(X + 1000 * is_spike, rng)[1] == is_spike)), bool(np.any(tamed(X, rng)[1]))
-(True, False)
+>>> bool(np.all(with_spikes_clipped(X + 1000 * is_spike, rng)[1] == is_spike))
+True
+>>> bool(np.any(with_spikes_clipped(X, rng)[1]))
+False
 """
 
 from __future__ import annotations
@@ -48,11 +50,11 @@ def without_spikes(block: Array, are_counts: bool, rng: np.random.Generator) -> 
 
     Of counts that have some it is a part of the block.
     """
-    tame, found = tamed(block, rng)
+    clipped, found = with_spikes_clipped(block, rng)
     if are_counts:
         more = spikes_of_counts(fitted_part(block), rng)
         if np.any(found) and not np.any(more):  # which may be too large for a fit
-            more = spikes_of_counts(fitted_part(tame), rng)
+            more = spikes_of_counts(fitted_part(clipped), rng)
         if np.any(more):
             block, found = fitted_part(block), fitted_part(found) | more
     if not np.any(found):
@@ -61,7 +63,7 @@ def without_spikes(block: Array, are_counts: bool, rng: np.random.Generator) -> 
     return np.maximum(filled, 0) if are_counts else filled, float(np.mean(found))
 
 
-def tamed(X: Array, rng: np.random.Generator) -> tuple[Array, Array]:
+def with_spikes_clipped(X: Array, rng: np.random.Generator) -> tuple[Array, Array]:
     """Return X with entries far beyond all others, if they are scattered, moved closer, and which they are.
 
     Heavy tails have ever fewer entries further out, but no valley. Large entries that a few components

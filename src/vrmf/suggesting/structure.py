@@ -115,7 +115,7 @@ def sparseness(codes: Array, rng: np.random.Generator) -> float:
     >>> abs(sparseness(rng.standard_normal((1000, 6)), rng)) < 0.05
     True
     """
-    Z = _white(codes)
+    Z = _uncorrelated(codes)
     if Z.shape[1] < 2 or len(Z) < 5 * Z.shape[1]:
         return 0.0
     norms = np.linalg.norm(Z, axis=1, keepdims=True)
@@ -123,11 +123,11 @@ def sparseness(codes: Array, rng: np.random.Generator) -> float:
     for _ in range(NORMAL_DRAWS):
         G = rng.standard_normal(Z.shape)
         G *= norms / np.linalg.norm(G, axis=1, keepdims=True)
-        normal.append(_mean_rotated(_white(G), rng))
+        normal.append(_mean_rotated(_uncorrelated(G), rng))
     return 1 - _mean_rotated(Z, rng) / float(np.mean(normal))
 
 
-def _white(codes: Array) -> Array:
+def _uncorrelated(codes: Array) -> Array:
     """Return uncorrelated codes of variance 1 that span the same, at most MOST_CODES of them."""
     U, values, _ = np.linalg.svd(codes - np.mean(codes, axis=0), full_matrices=False)
     large = values > 1e-7 * max(float(np.max(values, initial=0)), 1e-300)

@@ -86,7 +86,10 @@ def newton_in_ball(
     combine(h, D, used, w)
     for i in range(len(x)):
         e[i] = x[i] - w[i]
-    multiplier, is_known = -1.0, max_iter < 0  # a literal would be a type of its own, compiled by itself
+    multiplier, is_known = (
+        -1.0,
+        max_iter < 0,
+    )  # a literal would have another type, and compile the kernel again
     for step in range(max_iter + 1):
         count = look(e, outliers, fit, still)
         correlate(D, fit, force)
@@ -99,7 +102,7 @@ def newton_in_ball(
         for j in range(len(h)):
             p[j] = z[j] - h[j]
         downhill = np.dot(force, p)
-        if multiplier < 0 or not downhill > 0:  # the model is not definite, or has no more to give
+        if multiplier < 0 or not downhill > 0:  # the model is not definite, or its minimum is reached
             if damping >= MOST_DAMPING:
                 return step, error
             damping = min(100 * damping, MOST_DAMPING)

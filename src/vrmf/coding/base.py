@@ -78,7 +78,7 @@ class Atoms:
 
     @property
     def norm(self) -> float:
-        """‖D‖₂ from below, at little cost: the unit in which errors are told; 1 for a zero dictionary."""
+        """‖D‖₂ from below, at little cost: the unit of errors; 1 for a zero dictionary."""
         return self.once("norm", lambda: float(leading_value(self.gram)) ** 0.5 or 1.0)
 
     @property
@@ -103,7 +103,7 @@ class Codes:
     scale: Array | None = None  #: the unit of the error, or None if the codes were given
 
     def replace_where_better(self, rows: Array, others: Codes) -> None:
-        """Take over, in place, other codes of the given rows where they are better; count their cost."""
+        """Replace codes of the given rows, in place, where others are better; add their iterations."""
         self.iterations[rows] += others.iterations
         better = others.error < self.error[rows]
         chosen = rows[better]
@@ -112,7 +112,7 @@ class Codes:
 
     @classmethod
     def given(cls, H: Array) -> Codes:
-        """Return codes that are known already, and cost nothing."""
+        """Return codes that are known already, with an error of 0."""
         n = len(H)
         return cls(H, np.zeros(n), np.zeros(n, dtype=np.int64), np.ones(n, dtype=bool))
 
@@ -136,7 +136,7 @@ class Task:
 
     @computed_once
     def scale(self) -> Array:
-        """The unit in which the error of each row's code is told, never 0."""
+        """The unit of the error of each row's code, never 0."""
         if not self.has_outliers:
             return error_scale(self.atoms, self.X)
         return error_scale(self.atoms, residual_with_outliers(self.outliers, self.X, np.zeros_like(self.X)))
@@ -157,7 +157,7 @@ class AbstractMethod(ABC):
 
     @abstractmethod
     def applies_to(self, task: Task) -> bool:
-        """Whether the method knows these terms, and pays for these rows."""
+        """Whether the method knows these terms, and is fast for these rows."""
 
     @abstractmethod
     def encode(self, task: Task) -> Codes:
@@ -239,6 +239,6 @@ def _numbers_for_kernels(outliers: AbstractRowTerm, X: Array) -> tuple[float, ..
 
 
 def error_scale(atoms: Atoms, envelope: Array) -> Array:
-    """Return the unit in which the error of each row's code is told, never 0."""
+    """Return the unit of the error of each row's code, never 0."""
     scale = np.sqrt(row_squares(envelope)) * atoms.norm
     return np.where(scale > 0, scale, 1)

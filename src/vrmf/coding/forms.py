@@ -35,7 +35,7 @@ RELAX = 1.6
 #: Rounds of pivoting after which a row goes back to splitting.
 MAX_ROUNDS = 8
 
-#: Free entries beyond the rank of A with which pivoting begins: so many may be replaceable by others.
+#: Pivoting begins with at most so many more free entries than the rank of A: some may depend on others.
 SPARE_ENTRIES = 16
 
 #: Rows that pivoting gets at a time.
@@ -44,7 +44,7 @@ ROWS_AT_A_TIME = 256
 
 @dataclass(frozen=True)
 class AbstractForm(ABC):
-    """A code term, its ridge set apart to join the quadratic part of the problem.
+    """A code term, whose ridge is moved to the quadratic part of the problem.
 
     Splitting works on copies of the entries of a code: one of each, unless groups overlap.
     """
@@ -142,7 +142,7 @@ class EntrywiseForm(AbstractForm):
         by_inverse = system.inverse is not None and 2 * np.count_nonzero(residual) > residual.size
         inverse = system.inverse if by_inverse else system.A
         full_step = residual @ inverse if by_inverse else residual
-        # An entry may stay pinned against a force this small: all together they err by a tenth.
+        # Entries stay pinned against a force this small: together they make a tenth of the allowed error.
         slack = (0.1 / math.sqrt(P.shape[1]) * allowed).astype(P.dtype)
         tiny = P.dtype.type(system.tiny)
         # More free entries than the rank of A are a sign of an active set that is far from right.
@@ -246,7 +246,7 @@ Result = TypeVar("Result")
 
 
 def once_per_term(function: Callable[..., Result]) -> Callable[..., Result]:
-    """Remember what a function of terms returned: blocks of rows ask again and again."""
+    """Cache what a function of terms returns, since it is called for each block of rows."""
     remembered = functools.lru_cache(maxsize=64)(function)
 
     @functools.wraps(function)

@@ -77,7 +77,7 @@ def split_codes(
     """Minimise ½ hAhᵀ − c·h + φ(h) for each row c of ``C`` until its absolute error is at most ``allowed``.
 
     The error is the distance of 0 to the subdifferential, or a bound on it, always computed from the
-    code that is returned; it is told in units of ``scale``.
+    code that is returned; it is given in units of ``scale``.
     """
     dtype = C.dtype
     P = np.zeros_like(C) if start is None else form.feasible(start.astype(dtype, copy=False))

@@ -86,10 +86,7 @@ def newton_in_ball(
     combine(h, D, used, w)
     for i in range(len(x)):
         e[i] = x[i] - w[i]
-    multiplier, is_known = (
-        -1.0,
-        max_iter < 0,
-    )  # a literal would have another type, and compile the kernel again
+    multiplier, is_known = -1.0, max_iter < 0  # a literal has another type, and is compiled again
     for step in range(max_iter + 1):
         count = look(e, outliers, fit, still)
         correlate(D, fit, force)

@@ -676,6 +676,7 @@ def fork_server() -> None:
     start_fork_server()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_killed_fits_end_as_if_nothing_had_been(solver: str, fork_server: None, tmp_path: Path) -> None:
     rng, reference, path = generator(f"kills {solver}"), model(solver).fit(X), tmp_path / "c"

@@ -33,6 +33,7 @@ for name in sys.argv[1:]:
 ORDER = ["NMF03", "NMF20", "RobustNMF03"]
 
 
+@pytest.mark.slow
 def test_bits_depend_neither_on_who_compiles_nor_on_the_order_of_kernels(tmp_path: Path) -> None:
     environment = dict(os.environ, NUMBA_CACHE_DIR=str(tmp_path))
 
@@ -57,6 +58,7 @@ def kernels_of(tree: ast.Module) -> dict[str, tuple[ast.FunctionDef, str]]:
     return {each.name: (each, kind) for each in functions for kind in KINDS if kind in names[each.name]}
 
 
+@pytest.mark.slow
 def test_what_kernels_call_is_compiled_into_them() -> None:
     root = Path(compiled.__file__).parents[1]
     trees = {

@@ -9,12 +9,15 @@ endif
 LIBRARY := $(VENV)/.library
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint types laws core reproduce reproduce-quick benchmarks benchmarks-codes benchmarks-solvers benchmarks-scale benchmarks-answers build clean
+.PHONY: demo test test-quick lint types laws core reproduce reproduce-quick benchmarks benchmarks-codes benchmarks-solvers benchmarks-scale benchmarks-answers build clean
 
 demo: $(LIBRARY)  ## robust PCA of a video, three solvers on digits; prints tables, draws pictures into demo-output/
 	$(BIN)/vrmf demo --output demo-output
 
 test: lint types laws  ## everything that must be right before a change is taken
+
+test-quick: $(READY)  ## each part of the library once, in under a minute
+	$(BIN)/python -m pytest -n 2 -m "not slow"
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -4,7 +4,7 @@ To add a part, add one line; every law of its kind then tests it:
 
 - a term: one line in ``TERMS`` (the width is that of the rows on which it is tried; keep it at
   ``WIDTH``, so that it also enters the test of all pairs) and, for a new class, one line in
-  ``twins.CONVEX`` that says the same to a general convex solver;
+  ``reference.CONVEX`` that says the same to a general convex solver;
 - a formulation: one line in ``FORMULATIONS``, a function from a random generator to
   (formulation, X, D), with D in the formulation's set.
 """

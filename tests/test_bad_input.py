@@ -12,7 +12,7 @@ import pytest
 import scipy.sparse
 from sklearn.exceptions import NotFittedError
 
-from shells import (
+from estimator_cases import (
     NAMES,
     ROTATING,
     WITH_ALPHA,

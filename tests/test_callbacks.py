@@ -10,7 +10,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 import vrmf
-from shells import rows
+from estimator_cases import rows
 from vrmf.estimators import ESTIMATORS
 from vrmf.running.rules import Reason
 

@@ -13,7 +13,7 @@ import pytest
 from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 
-from shells import (
+from estimator_cases import (
     ROTATING,
     automatic,
     codes_may_stop_short,
@@ -23,8 +23,8 @@ from shells import (
     make,
     rows,
 )
+from reference import minimise, to_cvxpy
 from tables import FORMULATIONS, generator
-from twins import minimise, to_cvxpy
 from vrmf import (
     NMF,
     DictionaryLearning,

@@ -21,8 +21,8 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 import vrmf
-from lives import SOLVERS, data, is_killed, model, open_nursery
-from shells import NAMES, codes_may_stop_short, corrupted, make
+from estimator_cases import NAMES, codes_may_stop_short, corrupted, make
+from killed_fits import SOLVERS, data, is_killed, model, start_fork_server
 from tables import AsymmetricL1, generator
 from test_storage import nodes
 from vrmf.estimators import AbstractFactorizer
@@ -671,13 +671,14 @@ KILLS = 7  #: for each solver
 
 
 @pytest.fixture(scope="module")
-def nursery() -> None:
-    """Have processes born with all kernels loaded."""
-    open_nursery()
+def fork_server() -> None:
+    """Have processes forked with all kernels loaded."""
+    start_fork_server()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", SOLVERS)
-def test_killed_fits_end_as_if_nothing_had_been(solver: str, nursery: None, tmp_path: Path) -> None:
+def test_killed_fits_end_as_if_nothing_had_been(solver: str, fork_server: None, tmp_path: Path) -> None:
     rng, reference, path = generator(f"kills {solver}"), model(solver).fit(X), tmp_path / "c"
     pause = 1 / reference.n_steps_
     kills, finished, steps = 0, 0, [0]

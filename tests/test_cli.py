@@ -13,8 +13,8 @@ from click.testing import CliRunner, Result
 from distributed import LocalCluster
 
 import vrmf
+from estimator_cases import rows
 from inputs import KINDS, PATHS
-from shells import rows
 from vrmf.cli import fitting, main, warming
 from vrmf.cli.common import UNFINISHED
 from vrmf.coding import Coder
@@ -165,7 +165,7 @@ WRONG = {
 @pytest.mark.parametrize("case", WRONG)
 def test_errors_of_a_fit_are_told_plainly(case: str, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(data.parent)
-    monkeypatch.setattr(fitting, "PATIENCE", 0.5)
+    monkeypatch.setattr(fitting, "CLUSTER_SECONDS", 0.5)
     Path("rows.doc").write_text("1,2")
     np.save("empty.npy", np.zeros((0, 5)))
     np.save("negative.npy", np.array([[1.0], [1.0], [-1.0]]))
@@ -209,7 +209,7 @@ def test_a_lazy_array_has_the_rows_and_chunks_of_the_file(kind: str, tmp_path: P
 
 
 def test_a_fit_on_a_cluster(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fitting, "PATIENCE", 2)
+    monkeypatch.setattr(fitting, "CLUSTER_SECONDS", 2)
     words = ["--model", "nmf", "-k", 3, "--max-iter", 2, "--tol", 0, "--chunk-rows", 30, "--jobs", 1]
     words += ["-o", tmp_path / "model.vrmf"]
     options = {"processes": False, "dashboard_address": None, "host": "127.0.0.1", "protocol": "tcp://"}

@@ -101,7 +101,7 @@ def client() -> Iterator[Any]:
 
 
 @pytest.fixture
-def mortals() -> Iterator[Any]:
+def killable() -> Iterator[Any]:
     """A cluster of its own for a test that kills its workers."""
     with connected(2) as client:
         yield client
@@ -124,6 +124,7 @@ def test_a_fit_on_a_cluster_has_the_bits_of_the_local_source(client: Any, solver
     assert remote.history_["passes"] == local.history_["passes"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["DictionaryLearning", "NMF", "MaxNormDecomposition", "LowRankRepresentation"]
 )
@@ -134,6 +135,7 @@ def test_every_kind_of_model_goes_to_the_workers(client: Any, name: str) -> None
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("init", [name for name in NAMES if name != "ones"])
 def test_every_start_has_the_bits_of_the_local_source(client: Any, init: str) -> None:
     for name in ("DictionaryLearning", "NMF", "RobustPCA"):
@@ -143,6 +145,7 @@ def test_every_start_has_the_bits_of_the_local_source(client: Any, init: str) ->
         np.testing.assert_array_equal(remote, local)
 
 
+@pytest.mark.slow
 def test_bits_do_not_depend_on_the_number_of_workers(client: Any) -> None:
     two = model().fit(on_cluster().persist()).components_
     with cluster(1) as one, distributed.Client(one, set_as_default=False) as other:
@@ -164,6 +167,7 @@ def test_codes_are_kept_on_the_workers_and_given_back(client: Any) -> None:
     assert set(client.run(kept).values()) == {0}
 
 
+@pytest.mark.slow
 def test_single_precision_the_mean_and_the_threaded_scheduler(client: Any) -> None:
     single = X.astype(np.float32)
     local = model(center=True).fit(twin(single))
@@ -190,6 +194,7 @@ def test_codes_and_parts_are_lazy(client: Any) -> None:
     assert isinstance(model().fit_transform(lazy), da.Array)
 
 
+@pytest.mark.slow
 def test_columns_in_several_chunks_and_zarr_behind_xarray(client: Any, tmp_path: Path) -> None:
     zarr, xarray = pytest.importorskip("zarr"), pytest.importorskip("xarray")
     expected = model(max_iter=1).fit(twin()).components_
@@ -203,6 +208,7 @@ def test_columns_in_several_chunks_and_zarr_behind_xarray(client: Any, tmp_path:
     np.testing.assert_array_equal(model(max_iter=1).fit(named).components_, expected)
 
 
+@pytest.mark.slow
 def test_incremental_of_dask_ml_takes_our_estimators(client: Any) -> None:
     wrappers = pytest.importorskip("dask_ml.wrappers")
     wrapped = wrappers.Incremental(model("smm"))
@@ -221,7 +227,7 @@ def test_bad_rows_are_named(client: Any) -> None:
 # ------------------------------------------------------------------ faults
 
 
-def suicidal(rows: Array, marker: Path, when: Callable[[int], bool]) -> Any:
+def worker_killing(rows: Array, marker: Path, when: Callable[[int], bool]) -> Any:
     """Return a lazy array; whichever worker computes the chosen chunk kills itself, once."""
 
     def load(block: Array, block_info: Any = None) -> Array:
@@ -236,36 +242,42 @@ def suicidal(rows: Array, marker: Path, when: Callable[[int], bool]) -> Any:
     return on_cluster(rows).map_blocks(load, dtype=rows.dtype, meta=np.empty((0, 0)))
 
 
-def test_a_worker_killed_in_the_middle_of_a_pass_changes_nothing(mortals: Any, tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_a_worker_killed_in_the_middle_of_a_pass_changes_nothing(killable: Any, tmp_path: Path) -> None:
     marker = tmp_path / "killed"
-    fitted = model(VR(cache_megabytes=0, opening=False)).fit(suicidal(X, marker, lambda chunk: chunk == 11))
+    fitted = model(VR(cache_megabytes=0, opening=False)).fit(
+        worker_killing(X, marker, lambda chunk: chunk == 11)
+    )
     assert marker.exists()
     expected = model(VR(cache_megabytes=0, opening=False)).fit(twin())
     np.testing.assert_array_equal(fitted.components_, expected.components_)
 
 
-def test_a_worker_killed_in_the_middle_of_inner_steps_changes_nothing(mortals: Any) -> None:
+@pytest.mark.slow
+def test_a_worker_killed_in_the_middle_of_inner_steps_changes_nothing(killable: Any) -> None:
     expected = [it.D for it in model(max_iter=1).iterate(twin())]
     kills = []
     for place, it in enumerate(model(max_iter=1).iterate(on_cluster().persist())):
         np.testing.assert_array_equal(it.D, expected[place])
         if place in (len(expected) // 4, len(expected) - 4):
-            victim = pids(mortals)[0]
+            victim = pids(killable)[0]
             os.kill(victim, signal.SIGKILL)
             kills.append(victim)
     assert place == len(expected) - 1 and len(kills) == 2
 
 
-def test_with_codes_on_workers_a_kill_costs_the_tolerance_of_codes(mortals: Any) -> None:
+@pytest.mark.slow
+def test_with_codes_on_workers_a_kill_costs_the_tolerance_of_codes(killable: Any) -> None:
     expected = [it.D for it in model(VR(), max_iter=1).iterate(twin())]
     iterates = []
     for it in model(VR(), max_iter=1).iterate(on_cluster().persist()):
         iterates.append(it.D)
         if len(iterates) == len(expected) - 8:  # in the last epoch, whose anchor has left codes there
-            os.kill(pids(mortals)[-1], signal.SIGKILL)
+            os.kill(pids(killable)[-1], signal.SIGKILL)
     np.testing.assert_allclose(iterates[-1], expected[-1], rtol=1e-2, atol=1e-2)
 
 
+@pytest.mark.slow
 def test_a_worker_that_joins_changes_nothing(client: Any) -> None:
     expected = [it.D for it in model(max_iter=1).iterate(twin())]
     with cluster(1) as growing, distributed.Client(growing, set_as_default=False) as own:
@@ -298,6 +310,7 @@ def eat_memory() -> None:
         time.sleep(0.02)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("disaster", [kill_self, eat_memory])
 def test_a_chunk_that_ends_every_worker_ends_the_fit_with_a_checkpoint(
     tmp_path: Path, disaster: Callable[[], None]
@@ -321,6 +334,7 @@ def test_a_chunk_that_ends_every_worker_ends_the_fit_with_a_checkpoint(
     np.testing.assert_array_equal(gone_on.components_, model(max_iter=3).fit(twin()).components_)
 
 
+@pytest.mark.slow
 def test_a_scheduler_that_is_gone_ends_the_fit_with_a_checkpoint(tmp_path: Path) -> None:
     path = tmp_path / "fit.checkpoint"
     processes = []

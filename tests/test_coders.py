@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import twins
+import reference
 from tables import DICTIONARIES, generator, groups
 from vrmf.arrays import Array
 from vrmf.coding import Atoms, Coder, Codes
@@ -100,7 +100,7 @@ def distances(model: Formulation, X: Array, D: Array, H: Array, slack: float = 1
     minus_gradient = -model.residual(X, D, H)[0] @ D.T
     unit = np.linalg.norm(X - model.outliers.prox(X, 1.0), axis=1) * np.linalg.norm(D, 2)
     pairs = zip(H, minus_gradient, strict=True)
-    found = [twins.subdifferential_distance(model.code, h, g, slack) for h, g in pairs]
+    found = [reference.subdifferential_distance(model.code, h, g, slack) for h, g in pairs]
     return np.array(found) / np.where(unit > 0, unit, 1)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import sklearn.linear_model
 
-import twins
+import reference
 from tables import CROSSING, FORMULATIONS, Instance, generator, groups
 from vrmf.arrays import Array
 from vrmf.block import Block
@@ -65,7 +65,7 @@ def distances(model: Formulation, X: Array, D: Array, H: Array, slack: float = 1
     minus_gradient = (X - H @ D - outliers(model, X, D, H)) @ D.T
     return np.array(
         [
-            twins.subdifferential_distance(model.code, h, g, slack)
+            reference.subdifferential_distance(model.code, h, g, slack)
             for h, g in zip(H, minus_gradient, strict=True)
         ]
     )
@@ -98,10 +98,10 @@ def test_codes_agree_with_a_general_convex_solver(name: str) -> None:
     X = X[:8]
     codes = encode(model, X, D)
     H, R = cp.Variable((len(X), len(D))), cp.Variable(X.shape)
-    code, code_constraints = twins.to_cvxpy(model.code, H)
-    outlier, outlier_constraints = twins.to_cvxpy(model.outliers, R)
+    code, code_constraints = reference.to_cvxpy(model.code, H)
+    outlier, outlier_constraints = reference.to_cvxpy(model.outliers, R)
     fit = cp.sum_squares(X - H @ D - R) / 2
-    best = twins.minimise(fit + code + outlier, code_constraints + outlier_constraints)
+    best = reference.minimise(fit + code + outlier, code_constraints + outlier_constraints)
     ours = objective(model, X, D, codes.H, outliers(model, X, D, codes.H))
     assert np.sum(ours) == pytest.approx(best, rel=1e-8)
     assert np.sum(model.losses(X, D, codes.H)) == pytest.approx(np.sum(ours), rel=1e-13)
@@ -210,7 +210,7 @@ def test_bsum_is_the_papers_alternating_scheme_step_by_step(name: str) -> None:
     X = X[:6]
     for iterations in (1, 2, 3, 4, 5, 10, 15):
         codes = encode(model, X, D, Coder(tol=1e-300, max_iter=iterations, method="bsum"))
-        H, R = twins.alternating_codes(X, D, model.code.prox, model.outliers.prox, iterations)
+        H, R = reference.alternating_codes(X, D, model.code.prox, model.outliers.prox, iterations)
         np.testing.assert_allclose(codes.H, H, rtol=0, atol=1e-12)
         np.testing.assert_allclose(outliers(model, X, D, codes.H), R, rtol=0, atol=1e-12)
         assert np.all(codes.iterations == iterations)

@@ -14,7 +14,7 @@ import pytest
 from sklearn import decomposition as sk
 
 import vrmf
-from shells import corrupted, rows
+from estimator_cases import corrupted, rows
 from vrmf.coding import Coder
 from vrmf.problem import Problem
 from vrmf.solvers import VR

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from matplotlib.figure import Figure
 
 import vrmf
-from shells import corrupted, rows
+from estimator_cases import corrupted, rows
 from vrmf.cli import main
 from vrmf.coding import Coder
 from vrmf.comparing import Comparison, Curve, compare, comparison, peers

@@ -33,6 +33,7 @@ for name in sys.argv[1:]:
 ORDER = ["NMF03", "NMF20", "RobustNMF03"]
 
 
+@pytest.mark.slow
 def test_bits_depend_neither_on_who_compiles_nor_on_the_order_of_kernels(tmp_path: Path) -> None:
     environment = dict(os.environ, NUMBA_CACHE_DIR=str(tmp_path))
 
@@ -57,6 +58,7 @@ def kernels_of(tree: ast.Module) -> dict[str, tuple[ast.FunctionDef, str]]:
     return {each.name: (each, kind) for each in functions for kind in KINDS if kind in names[each.name]}
 
 
+@pytest.mark.slow
 def test_what_kernels_call_is_compiled_into_them() -> None:
     root = Path(compiled.__file__).parents[1]
     trees = {
@@ -82,7 +84,7 @@ def test_what_kernels_call_is_compiled_into_them() -> None:
 @pytest.fixture
 def notice(monkeypatch: pytest.MonkeyPatch) -> Any:
     """A listener of its own, not the one that is registered, with little patience."""
-    monkeypatch.setattr(compiled, "PATIENCE", SECONDS)
+    monkeypatch.setattr(compiled, "SECONDS_UNTIL_NOTICE", SECONDS)
     return compiled._CompilationNotice()
 
 
@@ -125,7 +127,7 @@ def test_compilations_in_several_threads_are_told_once(
 def test_a_short_compilation_is_not_told(
     notice: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(compiled, "PATIENCE", 10 * SECONDS)
+    monkeypatch.setattr(compiled, "SECONDS_UNTIL_NOTICE", 10 * SECONDS)
     for _ in range(3):
         notice.on_start(OURS)
         notice.on_end(OURS)

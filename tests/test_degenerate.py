@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-import twins
+import reference
 import vrmf
 from tables import generator
 from vrmf.arrays import Array
@@ -126,7 +126,7 @@ def check(model: Formulation, X: Array, D: Array, codes: Codes, tol: float) -> N
     G = E - model.outliers.prox(E, 1.0)
     slack = 1e-13 if eps < 1e-10 else 4 * eps
     pairs = zip(H, G @ D.T, strict=True)
-    distance = np.array([twins.subdifferential_distance(model.code, h, g, slack) for h, g in pairs])
+    distance = np.array([reference.subdifferential_distance(model.code, h, g, slack) for h, g in pairs])
     norm = float(np.linalg.norm(D, 2))
     unit = np.linalg.norm(X - model.outliers.prox(X, 1.0), axis=1) * norm
     # what rounding of the code and of x − hD does, one product at a time
@@ -163,7 +163,7 @@ def test_errors_of_overlapping_groups_are_bounds(kind: str, method: str, max_ite
     assert codes.scale is not None
     force = (X - codes.H @ D) @ D.T
     pairs = zip(codes.H, force, strict=True)
-    distance = np.array([twins.subdifferential_distance(code, h, f, 0.0) for h, f in pairs])
+    distance = np.array([reference.subdifferential_distance(code, h, f, 0.0) for h, f in pairs])
     assert np.all(distance <= codes.error * codes.scale * (1 + 1e-6) + 1e-9)
     assert not np.any(codes.finished & (codes.error > 1e-7))
 
@@ -176,9 +176,9 @@ def test_losses_are_those_of_a_general_convex_solver(code: str, outliers: str, k
     X, D = problem(kind, np.float64)
     X = X[:4]
     H, R = cp.Variable((len(X), K)), cp.Variable(X.shape)
-    value, constraints = twins.to_cvxpy(model.code, H)
-    noise, others = twins.to_cvxpy(model.outliers, R)
-    best = twins.minimise(cp.sum_squares(X - H @ D - R) / 2 + value + noise, constraints + others)
+    value, constraints = reference.to_cvxpy(model.code, H)
+    noise, others = reference.to_cvxpy(model.outliers, R)
+    best = reference.minimise(cp.sum_squares(X - H @ D - R) / 2 + value + noise, constraints + others)
     ours = float(np.sum(model.losses(X, D, model.encode(X, Atoms(D), Coder(tol=1e-9)).H)))
     assert ours == pytest.approx(best, rel=1e-6, abs=1e-7)
 
@@ -197,9 +197,9 @@ def test_long_chains_of_groups_end_although_groups_shrink_down_to_nothing(outlie
     codes = Coder(tol=1e-8).encode(X, Atoms(D), code, OUTLIERS[outliers])
     assert np.all(codes.finished) and np.max(codes.error) <= 1e-8
     H, R = cp.Variable((len(X), k)), cp.Variable(X.shape)
-    value, constraints = twins.to_cvxpy(code, H)
-    noise, others = twins.to_cvxpy(OUTLIERS[outliers], R)
-    best = twins.minimise(cp.sum_squares(X - H @ D - R) / 2 + value + noise, constraints + others)
+    value, constraints = reference.to_cvxpy(code, H)
+    noise, others = reference.to_cvxpy(OUTLIERS[outliers], R)
+    best = reference.minimise(cp.sum_squares(X - H @ D - R) / 2 + value + noise, constraints + others)
     model = Formulation(UnitBall(), code, OUTLIERS[outliers])
     assert float(np.sum(model.losses(X, D, codes.H))) == pytest.approx(best, rel=1e-6)
 

@@ -14,9 +14,9 @@ import pytest
 import scipy.sparse
 import zarr
 
+from estimator_cases import corrupted, every_estimator, every_solver, fitted, make, rows
 from inputs import FILES, KINDS, ROWLESS, STORED, every_kind, frame, lazy, npy, zarr_folder
 from inputs import without_a_cluster as without_a_cluster  # a fixture for all tests here
-from shells import corrupted, every_estimator, every_solver, fitted, make, rows
 from vrmf.arrays import Array
 from vrmf.solvers import SOLVERS
 from vrmf.sources import as_source, tables

@@ -17,7 +17,7 @@ from sklearn.datasets import load_digits, load_iris
 from sklearn.decomposition import PCA
 from sklearn.exceptions import ConvergenceWarning
 
-from shells import (
+from estimator_cases import (
     EIGHT,
     NAMES,
     ROTATING,

@@ -11,14 +11,14 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 import vrmf
-from shells import NAMES, make
+from estimator_cases import NAMES, make
 from tables import ITERATIVE, TERMS, generator
 from vrmf.arrays import Array
 from vrmf.coding import Atoms, Coder
 from vrmf.formulations import Formulation, robust_nmf, robust_pca
 from vrmf.terms import L1, Absent, AbstractRowTerm, Box, Free, NonNegative, Quadratic, Ridge, UnitBall
 from vrmf.terms import chain_laplacian as chain
-from vrmf.terms.base import Canonical
+from vrmf.terms.traits import Canonical
 
 STEPS = (1e-300, 1e-100, 1e-20, 1e-3, 1.0, 1e3, 1e10, 1e20, 1e100, 1e300)
 SCALES = (1e-60, 1e-8, 1.0, 1e8, 1e60)
@@ -34,7 +34,7 @@ def prox(term: Any, Z: Array, step: float) -> Array:
 @pytest.fixture(autouse=True)
 def few_iterations(monkeypatch: pytest.MonkeyPatch) -> None:
     """Iterative proxes do not converge at all of these steps; that they end somewhere sane is enough."""
-    monkeypatch.setattr("vrmf.terms.sums.MAX_ITERATIONS", 300)
+    monkeypatch.setattr("vrmf.terms.douglas_rachford.MAX_ITERATIONS", 300)
     monkeypatch.setattr("vrmf.terms.groups.MAX_ITERATIONS", 3000)
 
 

@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import vrmf
-from shells import rows
+from estimator_cases import rows
 from vrmf.estimators.sparkline import MOST_POINTS, sparkline
 
 X = np.abs(rows(60))

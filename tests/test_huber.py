@@ -8,7 +8,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
-import twins
+import reference
 from tables import generator
 from vrmf.arrays import Array
 from vrmf.block import Block
@@ -79,7 +79,7 @@ def relative_errors(
     X, D, H = X.astype(np.float64), D.astype(np.float64), H.astype(np.float64)
     forces = outliers.envelope_gradient(X - H @ D) @ D.T
     slack = 1e-6 if H.dtype == np.float32 else 1e-12
-    miss = [twins.subdifferential_distance(code, h, g, slack) for h, g in zip(H, forces, strict=True)]
+    miss = [reference.subdifferential_distance(code, h, g, slack) for h, g in zip(H, forces, strict=True)]
     unit = np.linalg.norm(outliers.envelope_gradient(X), axis=1) * np.linalg.norm(D, 2)
     return np.array(miss) / np.where(unit > 0, unit, 1)
 
@@ -112,9 +112,9 @@ def test_codes_are_as_good_as_those_of_proximal_gradients(code: str, outliers: s
 def test_codes_agree_with_a_general_convex_solver(code: str) -> None:
     X, D = rows_and_atoms(5)
     H, R = cp.Variable((len(X), len(D))), cp.Variable(X.shape)
-    phi, bounds = twins.to_cvxpy(CODES[code], H)
-    rho, more_bounds = twins.to_cvxpy(OUTLIERS["l1+box"], R)
-    best = twins.minimise(cp.sum_squares(X - H @ D - R) / 2 + phi + rho, bounds + more_bounds)
+    phi, bounds = reference.to_cvxpy(CODES[code], H)
+    rho, more_bounds = reference.to_cvxpy(OUTLIERS["l1+box"], R)
+    best = reference.minimise(cp.sum_squares(X - H @ D - R) / 2 + phi + rho, bounds + more_bounds)
     codes = encode(X, D, CODES[code], OUTLIERS["l1+box"])
     assert np.sum(_objective(X, D, CODES[code], OUTLIERS["l1+box"], codes.H)) == pytest.approx(
         best, rel=1e-7
@@ -343,7 +343,7 @@ def test_codes_from_a_start_that_is_far_off_are_not_finished_by_its_roundings(si
     codes = encode(X, D, code, outliers, tol=1e-6, start=start)
     gradient = -outliers.envelope_gradient(X - codes.H @ D) @ D.T
     true = np.array(
-        [twins.subdifferential_distance(code, h, -g) for h, g in zip(codes.H, gradient, strict=True)]
+        [reference.subdifferential_distance(code, h, -g) for h, g in zip(codes.H, gradient, strict=True)]
     )
     assert codes.scale is not None and np.all(codes.finished)
     assert np.all(true <= 2e-6 * codes.scale)

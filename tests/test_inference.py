@@ -15,9 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import r2_score
 
 import vrmf.problem
-from inputs import KINDS, every_kind, lazy
-from inputs import without_a_cluster as without_a_cluster  # a fixture for all tests here
-from shells import (
+from estimator_cases import (
     NAMES,
     codes_may_stop_short,
     corrupted,
@@ -27,6 +25,8 @@ from shells import (
     make,
     rows,
 )
+from inputs import KINDS, every_kind, lazy
+from inputs import without_a_cluster as without_a_cluster  # a fixture for all tests here
 from vrmf.arrays import Array
 from vrmf.coding import Atoms, Coder
 from vrmf.estimators import ESTIMATORS, AbstractFactorizer, inference

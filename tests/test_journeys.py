@@ -17,6 +17,9 @@ import pytest
 import vrmf
 from vrmf.scenes import moving_scene
 
+#: Each runs commands in processes of their own.
+pytestmark = pytest.mark.slow
+
 README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 
 

@@ -12,25 +12,25 @@ import numpy as np
 import pytest
 import scipy.optimize
 
-import twins
+import reference
 from tables import DICTIONARIES, FORMULATIONS, INF, AsymmetricL1, generator, groups
+from vrmf._momentum import next_momentum
 from vrmf.arrays import Array, row_squares
 from vrmf.coding import Atoms, Coder
 from vrmf.coding._active_set import violations
 from vrmf.coding._alternating import (
     into_ball,
     momentum_step,
-    next_momentum,
     radial_step,
     separate_outliers,
     subtract_outliers,
 )
 from vrmf.coding._cholesky import dependent, solve
+from vrmf.coding._conditions import conditions
 from vrmf.coding._groups import group_conditions, merge_copies
-from vrmf.coding._pivoting import conditions
 from vrmf.coding._splitting import entrywise_step
+from vrmf.coding.code_updates import EntrywiseCodeUpdate, RadialCodeUpdate, code_update_for
 from vrmf.coding.forms import MAX_ROUNDS, RELAX, AbstractForm, AnyForm, EntrywiseForm, GroupForm, form_of
-from vrmf.coding.halves import EntrywiseHalf, RadialHalf, half_of
 from vrmf.coding.system import System
 from vrmf.terms import L1, Absent, AbstractRowTerm, Box, Free, NonNegative, Ridge, Simplex, Sum, UnitBall
 
@@ -586,7 +586,7 @@ def test_conditions_without_a_formula_bound_the_distance_where_they_move_to(
     name: str, dtype: Precision
 ) -> None:
     form, rng = FORMS[name], generator(name)
-    assert isinstance(form, GroupForm | AnyForm)
+    assert isinstance(form, GroupForm | AnyForm) and isinstance(form.term, AbstractRowTerm)
     D = rng.normal(size=(WIDTH, 9)).astype(dtype)
     C, system = (rng.normal(size=(12, 9)) @ D.T).astype(dtype), system_of(D)
     P = some_codes(rng, form, 12, WIDTH, dtype)
@@ -596,7 +596,8 @@ def test_conditions_without_a_formula_bound_the_distance_where_they_move_to(
     slack = roundings(dtype, 10)
     for p, force, most in zip(P.astype(np.float64), forces, bound, strict=True):
         assert (
-            twins.subdifferential_distance(form.term, p, force, slack) <= most * (1 + slack) + 100 * slack
+            reference.subdifferential_distance(form.term, p, force, slack)
+            <= most * (1 + slack) + 100 * slack
         )
 
 
@@ -758,39 +759,39 @@ def test_a_step_with_momentum_is_its_formula(dtype: Precision) -> None:
     np.testing.assert_allclose(expected, exact, rtol=0, atol=1e-12)
 
 
-#: Code terms, and the half of an alternating step that each has.
-HALVES: list[tuple[AbstractRowTerm, type]] = [
-    (Free(), RadialHalf),
-    (Ridge(0.3), RadialHalf),
-    (UnitBall(), RadialHalf),
-    (UnitBall() + Ridge(0.3), RadialHalf),
-    (L1(0.2), EntrywiseHalf),
-    (Box(0.25, 0.75), EntrywiseHalf),
-    (NonNegative() + Ridge(0.3), EntrywiseHalf),
-    (L1(0.2) + Box(-0.5, 1.0), EntrywiseHalf),
+#: Code terms, and the update of codes that each has.
+CODE_UPDATES: list[tuple[AbstractRowTerm, type]] = [
+    (Free(), RadialCodeUpdate),
+    (Ridge(0.3), RadialCodeUpdate),
+    (UnitBall(), RadialCodeUpdate),
+    (UnitBall() + Ridge(0.3), RadialCodeUpdate),
+    (L1(0.2), EntrywiseCodeUpdate),
+    (Box(0.25, 0.75), EntrywiseCodeUpdate),
+    (NonNegative() + Ridge(0.3), EntrywiseCodeUpdate),
+    (L1(0.2) + Box(-0.5, 1.0), EntrywiseCodeUpdate),
     (APART, type(None)),
     (Simplex(), type(None)),
     (L1(0.2) + UnitBall(), type(None)),
 ]
 
 
-@pytest.mark.parametrize("code, kind", HALVES, ids=[repr(code)[:60] for code, _ in HALVES])
-def test_half_a_step_is_the_best_code_for_its_target(code: AbstractRowTerm, kind: type) -> None:
+@pytest.mark.parametrize("code, kind", CODE_UPDATES, ids=[repr(code)[:60] for code, _ in CODE_UPDATES])
+def test_a_code_update_is_the_best_code_for_its_target(code: AbstractRowTerm, kind: type) -> None:
     rng = generator(repr(code))
     D = rng.normal(size=(WIDTH, 8))
     atoms = Atoms(D)
-    half = half_of(code, atoms)
-    assert type(half) is kind
-    if half is None:
+    update = code_update_for(code, atoms)
+    assert type(update) is kind
+    if update is None:
         return
     H, rest = code.prox(rng.normal(size=(10, WIDTH)), 0.1), rng.normal(size=(10, 8))
-    P = half.enter(H)
-    np.testing.assert_allclose(half.leave(P), H, rtol=0, atol=1e-13)
-    np.testing.assert_allclose(P @ half.D, H @ D, rtol=0, atol=1e-13)
+    P = update.into_coordinates(H)
+    np.testing.assert_allclose(update.out_of_coordinates(P), H, rtol=0, atol=1e-13)
+    np.testing.assert_allclose(P @ update.D, H @ D, rtol=0, atol=1e-13)
     Y = P.copy()
-    miss = half.step(P, Y, rest @ half.D.T, np.ones(10), np.full(10, 1e-9))
+    miss = update.step(P, Y, rest @ update.D.T, np.ones(10), np.full(10, 1e-9))
     best = Coder(tol=1e-13, method="gradient", max_iter=100_000).encode(H @ D + rest, atoms, code, Absent())
-    np.testing.assert_allclose(half.leave(P), best.H, rtol=0, atol=1e-8)
+    np.testing.assert_allclose(update.out_of_coordinates(P), best.H, rtol=0, atol=1e-8)
     moved = np.linalg.norm((H - best.H) @ D, axis=1) * np.linalg.norm(D, 2)
     np.testing.assert_allclose(miss, moved, rtol=1e-6, atol=1e-8)
 

@@ -19,10 +19,10 @@ import xarray
 import zarr
 
 import vrmf
-from shells import rows
+from estimator_cases import rows
 from vrmf.arrays import Array
 from vrmf.sources import as_source
-from vrmf.sources.tables import as_table
+from vrmf.sources.conversion import as_table
 
 X = rows(40)
 NAMES = [f"gene {i}" for i in range(X.shape[1])]

@@ -18,7 +18,7 @@ import zarr
 from click.testing import CliRunner, Result
 
 import vrmf
-from shells import rows
+from estimator_cases import rows
 from vrmf.cli import main
 from vrmf.persistence import atomic
 from vrmf.persistence.code_files import FORMATS

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 import vrmf
-from shells import NAMES, make, rows
+from estimator_cases import NAMES, make, rows
 from vrmf.cli import main
 from vrmf.estimators import ESTIMATORS
 from vrmf.solvers import SOLVERS, Coder

@@ -14,8 +14,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 
 import vrmf
-from shells import rows
-from vrmf.sources.tables import as_table
+from estimator_cases import rows
+from vrmf.sources.conversion import as_table
 
 X = np.abs(rows(60))
 NAMES = [f"gene {i}" for i in range(X.shape[1])]

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import vrmf
-from shells import make, rows
+from estimator_cases import make, rows
 from vrmf.arrays import Array
 
 SOURCE = Path(vrmf.__file__).parents[1]
@@ -31,6 +31,7 @@ def python(code: str, **options: Any) -> subprocess.CompletedProcess[str]:
     return subprocess.run(words, capture_output=True, text=True, timeout=300, **options)
 
 
+@pytest.mark.slow
 @posix
 def test_kernels_compile_in_memory_where_nothing_can_be_written(tmp_path: Path) -> None:
     # The file by which Numba tries a folder cannot be made: root, who may write everywhere, is refused.
@@ -55,6 +56,7 @@ def test_kernels_compile_in_memory_where_nothing_can_be_written(tmp_path: Path) 
     assert "in each process" in line and "NUMBA_CACHE_DIR" in line
 
 
+@pytest.mark.slow
 @posix
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_process_forked_while_another_thread_fits_is_not_stuck() -> None:

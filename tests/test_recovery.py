@@ -16,8 +16,8 @@ import pandas
 import pytest
 
 import vrmf
+from estimator_cases import WITH_OUTLIERS, automatic, corrupted, rows
 from inputs import without_a_cluster as without_a_cluster  # a fixture for all tests here
-from shells import WITH_OUTLIERS, automatic, corrupted, rows
 from tables import generator
 from vrmf import RobustPCA
 from vrmf.arrays import Array

@@ -16,8 +16,16 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-import shells
-from shells import NAMES, WITH_ALPHA, codes_may_stop_short, corrupted, every_estimator, every_solver, rows
+import estimator_cases
+from estimator_cases import (
+    NAMES,
+    WITH_ALPHA,
+    codes_may_stop_short,
+    corrupted,
+    every_estimator,
+    every_solver,
+    rows,
+)
 from vrmf import RobustPCA
 from vrmf.arrays import Array
 from vrmf.estimators import AbstractFactorizer
@@ -42,11 +50,11 @@ NONDEFAULT: dict[str, Any] = {
 
 def make(name: str, **options: Any) -> AbstractFactorizer:
     """Return a small estimator of one epoch, which is enough to see the shell."""
-    return shells.make(name, **({"max_iter": 1} | options))
+    return estimator_cases.make(name, **({"max_iter": 1} | options))
 
 
 def fitted(name: str, solver: str = "vr") -> AbstractFactorizer:
-    return shells.fitted(name, solver, max_iter=1)
+    return estimator_cases.fitted(name, solver, max_iter=1)
 
 
 def same_value(one: Any, other: Any) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from shells import every_estimator, make, rows
+from estimator_cases import every_estimator, make, rows
 from tables import FORMULATIONS, generator
 from vrmf import NMF, DictionaryLearning
 from vrmf.arrays import Array

@@ -14,9 +14,7 @@ import pytest
 import scipy.sparse
 
 import vrmf
-from inputs import npy
-from inputs import without_a_cluster as without_a_cluster  # a fixture for all tests here
-from shells import (
+from estimator_cases import (
     NAMES,
     WITH_OUTLIERS,
     automatic,
@@ -26,6 +24,8 @@ from shells import (
     make,
     rows,
 )
+from inputs import npy
+from inputs import without_a_cluster as without_a_cluster  # a fixture for all tests here
 from vrmf.arrays import Array
 from vrmf.estimators import ESTIMATORS, AbstractFactorizer
 from vrmf.estimators.streaming import _rescaled

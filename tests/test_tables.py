@@ -22,7 +22,8 @@ from tables import generator
 from vrmf.arrays import Array
 from vrmf.block import Block
 from vrmf.sources import LocalSource, RowCheck, as_source, tables
-from vrmf.sources.tables import AbstractRowTable, AbstractTable, as_table
+from vrmf.sources.conversion import as_table
+from vrmf.sources.tables import AbstractRowTable, AbstractTable
 
 X = generator("tables").normal(size=(5 * STORED + 3, 4))
 DTYPES = ["float64", "float32", "float16", "int64", "bool"]

@@ -16,8 +16,8 @@ import pytest
 import scipy.sparse
 from sklearn.exceptions import ConvergenceWarning
 
+import reference
 import tables
-import twins
 import vrmf.terms
 from tables import BASIC, INF, TERMS, WIDTH, generator
 from vrmf.arrays import Array
@@ -134,18 +134,22 @@ def test_the_law_notices_a_wrong_prox(wrong: AbstractRowTerm) -> None:
         assert_prox(wrong, X, 1.0, generator("wrong"))
 
 
-@pytest.mark.parametrize("name", [name for name, (term, _) in TERMS.items() if twins.has_conditions(term)])
+@pytest.mark.parametrize(
+    "name", [name for name, (term, _) in TERMS.items() if reference.has_conditions(term)]
+)
 def test_prox_meets_the_optimality_conditions(name: str) -> None:
     term, width = TERMS[name]
     for X, step in itertools.product(points(name, term, width), STEPS):
         P = term.prox(X, step)
         # s · dist((x − p)/s, ∂f(p)); p may sit off a kink by what rounding allows
-        distance = twins.subdifferential_distance(term, P[0], (X[0] - P[0]) / step, slack=1e-11 * size(X))
+        distance = reference.subdifferential_distance(
+            term, P[0], (X[0] - P[0]) / step, slack=1e-11 * size(X)
+        )
         assert step * distance <= 1e-10 * size(X), step
 
 
 def test_every_term_of_the_library_has_optimality_conditions() -> None:
-    unknown = {name for name, (term, _) in TERMS.items() if not twins.has_conditions(term)}
+    unknown = {name for name, (term, _) in TERMS.items() if not reference.has_conditions(term)}
     assert unknown == {"max-column-norm"}  # conditions of its own, below
 
 
@@ -156,7 +160,7 @@ def test_max_column_norm_meets_the_optimality_conditions(rows: int, step: float)
     for scale in (0.1, 1.0, 10.0):
         X = scale * rng.normal(size=(rows, WIDTH)) * rng.gamma(1.0, size=WIDTH)
         P = MaxColumnNorm(weight).prox(X, step)
-        distance = twins.max_column_norm_distance(weight, P, (X - P) / step)
+        distance = reference.max_column_norm_distance(weight, P, (X - P) / step)
         assert step * distance <= 1e-10 * size(X)
 
 
@@ -278,7 +282,7 @@ def test_prox_agrees_with_a_general_convex_solver(name: str, step: float) -> Non
     rows = 1 if isinstance(term, AbstractRowTerm) else 3
     for scale in (0.5, 3.0):
         X = scale * generator(f"{name} {scale}").normal(size=(rows, width))
-        P = twins.convex_prox(term, X, step)
+        P = reference.convex_prox(term, X, step)
         np.testing.assert_allclose(term.prox(X, step), P, rtol=0, atol=1e-6)
 
 
@@ -288,7 +292,7 @@ def test_value_agrees_with_a_general_convex_solver(name: str) -> None:
 
     term, width = TERMS[name]
     Z = cp.Variable((3, width))
-    value, constraints = twins.to_cvxpy(term, Z)
+    value, constraints = reference.to_cvxpy(term, Z)
     for scale in (0.5, 3.0):
         Z.value = term.prox(scale * generator(name).normal(size=(3, width)), 0.1)
         expected = float(np.asarray(value.value)) if isinstance(value, cp.Expression) else value
@@ -367,6 +371,15 @@ def test_squared_terms_scale(name: str, factor: float) -> None:
         assert term.value(factor * P) == pytest.approx(factor**2 * term.value(P), rel=1e-9, abs=rounding)
         scaled = term.prox(factor * X, step) / factor
         np.testing.assert_allclose(scaled, P, rtol=1e-10, atol=1e-13 * size(X))
+
+
+@pytest.mark.parametrize("name", terms_with(Trait.RIDGE))
+def test_the_prox_of_a_ridge_is_a_division(name: str) -> None:
+    term, width = TERMS[name]
+    assert term.canonical is not None
+    for X, step in itertools.product(points(name, term, width), (0.1, 1.0)):
+        expected = X / (1 + step * term.canonical.ridge)
+        np.testing.assert_allclose(term.prox(X, step), expected, rtol=1e-14)
 
 
 @pytest.mark.parametrize("name", terms_with(Trait.QUADRATIC))
@@ -514,7 +527,7 @@ def test_every_concrete_term_is_in_the_table() -> None:
 
 def test_every_concrete_term_is_public_and_has_a_convex_twin() -> None:
     assert {cls.__name__ for cls in concrete_terms()} <= set(vrmf.terms.__all__)
-    assert concrete_terms() - {Sum} <= set(twins.CONVEX)
+    assert concrete_terms() - {Sum} <= set(reference.CONVEX)
 
 
 @pytest.mark.parametrize("name", vrmf.terms.__all__)
@@ -694,7 +707,7 @@ def test_groups_that_vanish_are_exactly_zero() -> None:
 
 def test_low_rank_quadratic_is_the_quadratic_of_its_matrix() -> None:
     low_rank = BASIC["low-rank-quadratic"]
-    formed = Quadratic(twins.quadratic_matrix(low_rank))
+    formed = Quadratic(reference.quadratic_matrix(low_rank))
     assert isinstance(low_rank, LowRankQuadratic)
     X = generator("low rank").normal(size=(10, WIDTH))
     np.testing.assert_allclose(low_rank.row_values(X), formed.row_values(X), rtol=1e-12)
@@ -1034,7 +1047,7 @@ def test_overlapping_groups_say_when_they_stop_short(monkeypatch: pytest.MonkeyP
 
 
 def test_splitting_says_when_it_stops_short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vrmf.terms.sums.MAX_ITERATIONS", 2)
+    monkeypatch.setattr("vrmf.terms.douglas_rachford.MAX_ITERATIONS", 2)
     term = Sum((Quadratic(tables.GRID), Simplex()), iterative=True)
     with pytest.warns(ConvergenceWarning, match=r"stopped short at a gap of .* after 2 iterations"):
         term.prox(generator("short").normal(size=(1, WIDTH)), 1.0)

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import vrmf
-from shells import NAMES, fitted, rows
+from estimator_cases import NAMES, fitted, rows
 from vrmf.persistence import checkpoint, storage
 from vrmf.persistence.archive import VALUES, Reader, by_name
 from vrmf.persistence.declared import declared_types

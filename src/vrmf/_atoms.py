@@ -96,15 +96,15 @@ def _project_on_simplex(z: Array) -> None:
     # No entry more than 1 below the largest is positive in the projection.
     threshold, count = largest - 1, len(z) + 1
     while True:
-        total, kept = 0.0, 0
+        total, support = 0.0, 0
         for i in range(len(z)):
             if z[i] > threshold:
                 total += np.float64(z[i]) - largest
-                kept += 1
-        threshold = largest + (total - 1) / kept
-        # Fewer are kept in each round, but for rounding: entries at the threshold may come and go.
-        if kept >= count:
+                support += 1
+        threshold = largest + (total - 1) / support
+        # The support shrinks in each round, but for rounding: entries at the threshold may come and go.
+        if support >= count:
             break
-        count = kept
+        count = support
     for i in range(len(z)):
         z[i] = max(np.float64(z[i]) - threshold, 0.0)

@@ -1,6 +1,6 @@
-"""How kernels are compiled: when first called, for the given precision, and kept on disk for next time.
+"""How kernels are compiled: when first called, for the given precision, and cached on disk.
 
-Where nothing can be kept on disk they are compiled anew in each process, which is told once.
+Where nothing can be cached on disk they are compiled anew in each process; a notice says so once.
 """
 
 from __future__ import annotations
@@ -18,32 +18,34 @@ from numba.core import event
 #: Sums may be reordered, so that they run on vector units; infinities and NaN keep their meaning.
 FAST_MATH = {"reassoc", "contract", "nsz", "arcp"}
 
-#: What is said of it.
+#: The end of the notice if kernels can be cached on disk.
 ONCE = "This takes some ten seconds once for each kind of model; the result is kept on disk."
+
+#: The end of the notice if they cannot.
 ALWAYS = (
     "This takes some seconds in each process, since neither its own folder nor your home can be written. "
     "Set the environment variable NUMBA_CACHE_DIR to a folder that can."
 )
 
-#: Seconds of compilation after which the user is told.
-PATIENCE = 1.0
+#: Seconds of compilation after which users get a notice.
+SECONDS_UNTIL_NOTICE = 1.0
 
 
 class _CompilationNotice(event.Listener):
-    """Tells on standard error that kernels are being compiled, once it takes longer than PATIENCE.
+    """Prints to standard error that kernels are being compiled, if that takes long.
 
-    Compilation happens once for a precision, a version of the code and a machine, so the notice comes
-    once in the life of an installation, at the moment when a user wonders why nothing happens.
+    Kernels are compiled once for each precision, version of the code and machine. So users see the notice
+    hardly ever, and when they wonder why nothing happens.
     """
 
     def __init__(self) -> None:
-        self.is_kept = True  #: whether kernels are kept on disk
+        self.is_cached = True  #: whether kernels are cached on disk
         self._told = False
         self._seconds = 0.0  # of compilations that ended
         self.forget_threads()
 
     def forget_threads(self) -> None:
-        """Begin anew in a process that was forked: no other thread is there to release a lock."""
+        """Reset in a forked process, which has no other threads that could release a lock."""
         self._lock = threading.Lock()
         self._local = threading.local()  # compilations nest, and threads have their own
         self._running = 0  # compilations under way, of all threads
@@ -57,7 +59,7 @@ class _CompilationNotice(event.Listener):
             self._began = self._began if self._running else time.perf_counter()
             self._running += 1
         if self._local.depth == 1 and not self._told:
-            self._local.timer = threading.Timer(PATIENCE if self.is_kept else 0.0, self._tell)
+            self._local.timer = threading.Timer(SECONDS_UNTIL_NOTICE if self.is_cached else 0.0, self._tell)
             self._local.timer.daemon = True
             self._local.timer.start()
 
@@ -87,7 +89,7 @@ class _CompilationNotice(event.Listener):
         with self._lock:
             first, self._told = not self._told, True
         if first:
-            print(f"vrmf is compiling its kernels. {ONCE if self.is_kept else ALWAYS}", file=sys.stderr)
+            print(f"vrmf is compiling its kernels. {ONCE if self.is_cached else ALWAYS}", file=sys.stderr)
 
 
 _notice = _CompilationNotice()
@@ -99,6 +101,14 @@ if hasattr(os, "register_at_fork"):
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return the kernel compiled: free of the interpreter's lock, and cached on disk where that can be."""
     return _compiled(function)
+
+
+def compiled_in_order(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the kernel compiled with sums in the order in which they are written.
+
+    This is for iterations that end at the level of rounding.
+    """
+    return _compiled(function, fastmath=False)
 
 
 def kernel_part(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -121,7 +131,7 @@ def _compiled(function: Callable[..., Any], **more: Any) -> Callable[..., Any]:
     try:
         kernel: Callable[..., Any] = njit(cache=True, **options)(function)
     except RuntimeError:  # Numba finds no folder that can be written
-        _notice.is_kept = False
+        _notice.is_cached = False
         kernel = njit(**options)(function)
     return kernel
 

@@ -12,6 +12,7 @@ import scipy.linalg
 
 from vrmf._atoms import BALL, FREE, NONNEGATIVE, NONNEGATIVE_BALL, SIMPLEX, sweep_atoms
 from vrmf.arrays import Array
+from vrmf.momentum import next_momentum
 from vrmf.terms import (
     AbstractRowTerm,
     AbstractTerm,
@@ -26,13 +27,17 @@ from vrmf.terms import (
 )
 from vrmf.terms.sums import parts_of, ridge_of
 
-#: Bounds of the accelerated method: on its iterations, and on its last step relative to its first.
+#: Bound on the iterations of the accelerated method.
 MAX_ITERATIONS = 200
+
+#: The accelerated method ends when a step is this much shorter than the first.
 ACCURACY = 1e-2
 
-#: The promised decrease is summed over descents until one adds less than a share of it, or so many are
-#: done: in passing, and where it must be right.
+#: The promised decrease is summed over descents until one adds less than a share of it, or until a number
+#: of descents. This share and this number give a rough value.
 IN_PASSING = (0.5, 3)
+
+#: The share and the number that give an accurate value.
 THOROUGH = (0.01, 100)
 
 
@@ -92,11 +97,12 @@ def promised_decrease(
 def by_rotation(term: AbstractTerm, A: Array, G: Array, D: Array) -> Array:
     """Solve A D′ + D′ Q = A D − G (a Sylvester equation) in the eigenbasis of A: a prox per row.
 
-    A touch of the distance to the old D is added, which decides where A is singular and ψ is flat.
+    A small multiple of the distance to the old D is added. It makes the minimiser unique where A is
+    singular and ψ is flat.
     """
-    touch = float(np.trace(A)) * 16 * float(np.finfo(A.dtype).eps) or 1.0
+    damping = float(np.trace(A)) * 16 * float(np.finfo(A.dtype).eps) or 1.0
     values, U = scipy.linalg.eigh(A, check_finite=False)
-    curvature = np.maximum(values, 0) + touch
+    curvature = np.maximum(values, 0) + damping
     targets = U.T @ D - (U.T @ G) / curvature[:, None]
     if isinstance(term, Ridge | Free):
         return U @ (targets / (1 + ridge_of(term) / curvature)[:, None])
@@ -158,8 +164,8 @@ def by_gradient(
         if length <= max(accuracy * first, 16 * float(np.finfo(D.dtype).eps) * float(np.linalg.norm(P))):
             break
         t = 1.0 if np.sum((Y - P) * (P - previous)) > 0 else t
-        faster = (1 + (1 + 4 * t * t) ** 0.5) / 2
-        Y, t = P + ((t - 1) / faster) * (P - previous), faster
+        factor, t = next_momentum(t)
+        Y = P + factor * (P - previous)
     return P
 
 

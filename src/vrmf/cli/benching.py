@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from vrmf.cli.common import ModelName, force_option, output_option, told_plainly
+from vrmf.cli.common import ModelName, errors_as_lines, force_option, output_option
 from vrmf.cli.fitting import chosen, settings_in
 from vrmf.cli.reading import DataOptions, data_options, file_of, rows_in, tell_data
 from vrmf.cli.screen import Screen, output_options
@@ -86,14 +86,9 @@ def bench(
     codes, off the clock. Rows beyond 512 MB are left out.
     """
     screen, reading = Screen(as_json, quiet), DataOptions.taken_from(options)
-    with told_plainly(debug):
+    with errors_as_lines(debug):
         if output is not None:
-            check_output("--output", output, {"the data": file_of(data)}, overwrite=force)
-            if output.suffix.lower() not in PICTURES:
-                raise ValueError(
-                    f"`--output` is {str(output)!r}. Use a name that ends in {', '.join(PICTURES)}."
-                )
-            library("matplotlib.figure", "--output")
+            _check_picture(output, data, force)
         parameters = settings_in(settings, model)
         rows = rows_in(data, reading)
         tell_data(screen, data, rows)
@@ -114,6 +109,14 @@ def bench(
         picture = None if output is None else str(output.resolve())
         screen.fact("picture", picture, picture)
     screen.finish()
+
+
+def _check_picture(output: Path, data: str, force: bool) -> None:
+    """Raise if no picture can be drawn into the file."""
+    check_output("--output", output, {"the data": file_of(data)}, overwrite=force)
+    if output.suffix.lower() not in PICTURES:
+        raise ValueError(f"`--output` is {str(output)!r}. Use a name that ends in {', '.join(PICTURES)}.")
+    library("matplotlib.figure", "--output")
 
 
 def _tell(screen: Screen, found: Comparison) -> None:

@@ -65,7 +65,7 @@ def output_option(default: str | None, text: str, *names: str) -> Callable[[T], 
 
 
 @contextmanager
-def told_plainly(debug: bool = False) -> Iterator[None]:
+def errors_as_lines(debug: bool = False) -> Iterator[None]:
     """Turn errors of the user's making and warnings into lines without a traceback."""
     try:
         with warnings.catch_warnings(record=True) as warned:

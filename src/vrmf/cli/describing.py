@@ -8,7 +8,7 @@ from typing import Any
 import click
 import numpy as np
 
-from vrmf.cli.common import model_argument, told_plainly
+from vrmf.cli.common import errors_as_lines, model_argument
 from vrmf.cli.screen import Screen, output_options, short
 from vrmf.estimators import ESTIMATORS, AbstractFactorizer
 from vrmf.estimators.summary import resolved_parameters, usage
@@ -59,7 +59,7 @@ def info(model: Path, as_json: bool, quiet: bool, debug: bool) -> None:
     Automatic parameters are shown with the values that they have become.
     """
     screen = Screen(as_json, quiet)
-    with told_plainly(debug):
+    with errors_as_lines(debug):
         estimator = load(model)
         if not hasattr(estimator, "components_"):
             raise ValueError(f"{model} holds a model that was not fitted. Fit it first.")

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 import numpy as np
 
-from vrmf.cli.common import force_option, model_argument, output_option, told_plainly
+from vrmf.cli.common import errors_as_lines, force_option, model_argument, output_option
 from vrmf.cli.screen import Screen, output_options
 from vrmf.estimators import AbstractFactorizer
 from vrmf.persistence.code_files import CodeTable, check_code_file, is_folder, write_codes
@@ -52,7 +52,7 @@ def export(
     screen = Screen(as_json, quiet)
     if components is None and top is None:
         raise click.UsageError("Nothing to export. Use --components FILE or --top NUMBER.")
-    with told_plainly(debug):
+    with errors_as_lines(debug):
         if components is not None:
             check_code_file("--components", components)
             others: dict[str, Path | None] = {"the model": model}

@@ -14,10 +14,10 @@ import click
 from vrmf.cli.common import (
     UNFINISHED,
     ModelName,
+    errors_as_lines,
     force_option,
     output_option,
     stopped,
-    told_plainly,
 )
 from vrmf.cli.describing import tell_outcome
 from vrmf.cli.progress import progress
@@ -31,7 +31,7 @@ from vrmf.sources import AbstractSource
 from vrmf.suggesting import Suggestion, suggest
 
 #: Seconds to wait for a scheduler of Dask and for the first of its workers.
-PATIENCE = 10
+CLUSTER_SECONDS = 10
 
 #: Parameters of models that have an option of their own, which `--set` must not contradict.
 OPTIONS = {
@@ -93,7 +93,7 @@ WORDS = {"True": True, "False": False, "None": None}
 @click.option(
     "--checkpoint",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="File in which the fit is kept while it runs; if it is there already, the fit goes on from it.  "
+    help="File in which the fit is stored while it runs; if it is there already, the fit goes on from it.  "
     "[default: none]",
 )
 @click.option(
@@ -138,7 +138,7 @@ def fit(
     written; 130 after Ctrl-C, when the file holds the best model so far; 1 for errors; 2 for wrong options.
     """
     screen, reading = Screen(as_json, quiet), DataOptions.taken_from(options)
-    with told_plainly(debug):
+    with errors_as_lines(debug):
         others = {"the data": file_of(data), "the checkpoint": options["checkpoint"]}
         check_output("--output", output, others, overwrite=force)
         if options["checkpoint"] is not None:
@@ -153,9 +153,9 @@ def fit(
                 with progress(estimator, is_wanted=not (verbose or quiet or as_json)):
                     estimator.fit(rows)
             except KeyboardInterrupt:
-                _keep(estimator, output, force)
-                raise stopped(_whereabouts(estimator, output, options["checkpoint"])) from None
-        _keep(estimator, output, force)
+                _write_if_fitted(estimator, output, force)
+                raise stopped(_where_the_model_is(estimator, output, options["checkpoint"])) from None
+        _write_if_fitted(estimator, output, force)
     screen.title("Fit")
     tell_outcome(screen, estimator)
     screen.fact("file", str(output.resolve()), str(output.resolve()), label="model")
@@ -200,13 +200,13 @@ def _count(suggestion: Suggestion) -> int:
     return suggestion.n_components or max(1, found.rank)
 
 
-def _keep(estimator: AbstractFactorizer, output: Path, force: bool) -> None:
-    """Write the model, if there is one; a file that another command has written meanwhile stays."""
+def _write_if_fitted(estimator: AbstractFactorizer, output: Path, force: bool) -> None:
+    """Write the model, if there is one; a file that another command wrote meanwhile is not replaced."""
     if hasattr(estimator, "components_"):
         write_model(estimator, output, overwrite=force)
 
 
-def _whereabouts(estimator: AbstractFactorizer, output: Path, checkpoint: Path | None) -> str:
+def _where_the_model_is(estimator: AbstractFactorizer, output: Path, checkpoint: Path | None) -> str:
     """Say where the model of an interrupted fit is."""
     told = f"With {checkpoint} the same command goes on." if checkpoint and checkpoint.exists() else ""
     if not hasattr(estimator, "components_"):
@@ -256,14 +256,14 @@ def _client(address: str) -> Iterator[None]:
     except ImportError as error:
         raise ImportError('A scheduler needs distributed. Install it with pip: "vrmf[dask]".') from error
     try:
-        client = Client(address, timeout=PATIENCE)
+        client = Client(address, timeout=CLUSTER_SECONDS)
     except (OSError, ValueError) as error:
         raise OSError(
             f"No scheduler of Dask answers at {address!r}. Use the address that `dask scheduler` prints."
         ) from error
     with client:
         try:
-            client.wait_for_workers(1, timeout=PATIENCE)
+            client.wait_for_workers(1, timeout=CLUSTER_SECONDS)
         except TimeoutError as error:
             raise OSError(
                 f"The scheduler at {address} has no workers. Start one: dask worker {address}."

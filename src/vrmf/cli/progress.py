@@ -16,8 +16,11 @@ from vrmf.estimators.progress import told_of
 from vrmf.estimators.reporting import watched
 from vrmf.running.history import History, Iterate
 
-#: Columns of a terminal from which there is a bar beside the words, and how long it is.
-WIDE, BAR = 100, 12
+#: Columns of a terminal from which on there is a bar beside the words.
+WIDE = 100
+
+#: Characters of the bar.
+BAR = 12
 
 #: Columns for the number of epochs and spaces.
 ROOM_FOR_EPOCHS = 14

@@ -41,7 +41,7 @@ class Screen:
 
     def fact(self, name: str, value: Any, words: str | None = None, *, label: str | None = None) -> None:
         """Tell one fact: a value for scripts, and words for people; without a label for scripts only."""
-        self.found[name] = plain(value)
+        self.found[name] = json_value(value)
         if words is not None and self._is_printed:
             label = name.replace("_", " ") if label is None else label
             words = wrapped(words, self._width, LABEL_WIDTH).lstrip(" ")
@@ -60,7 +60,7 @@ class Screen:
     def table(self, name: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
         """Tell a table: a list of objects for scripts."""
         rows = [list(row) for row in rows]
-        self.found[name] = [dict(zip(columns, map(plain, row), strict=True)) for row in rows]
+        self.found[name] = [dict(zip(columns, map(json_value, row), strict=True)) for row in rows]
         if not self._is_printed:
             return
         cells = [[value if isinstance(value, str) else short(value) for value in row] for row in rows]
@@ -111,16 +111,16 @@ def wrapped(text: str, width: int | None, indent: int = 0) -> str:
     return "\n".join(lines)
 
 
-def plain(value: Any) -> Any:
+def json_value(value: Any) -> Any:
     """Return a value as JSON knows it; a number that is not finite is None."""
     if isinstance(value, np.ndarray | np.generic):
-        return plain(value.tolist())
+        return json_value(value.tolist())
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
-        return {str(name): plain(each) for name, each in value.items()}
+        return {str(name): json_value(each) for name, each in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(each) for each in value]
+        return [json_value(each) for each in value]
     return value if isinstance(value, bool | int | str | type(None)) else str(value)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from vrmf.cli.common import told_plainly
+from vrmf.cli.common import errors_as_lines
 from vrmf.cli.reading import DataOptions, data_options, rows_in, tell_data
 from vrmf.cli.screen import Screen, output_options
 from vrmf.suggesting import suggest as suggestion_for
@@ -31,7 +31,7 @@ def suggest(data: str, seed: int, as_json: bool, quiet: bool, debug: bool, **opt
     A sample of the rows is looked at. What the proposal is unsure of is said.
     """
     screen, reading = Screen(as_json, quiet), DataOptions.taken_from(options)
-    with told_plainly(debug):
+    with errors_as_lines(debug):
         rows = rows_in(data, reading)
         tell_data(screen, data, rows)
         found = suggestion_for(rows, random_state=seed)

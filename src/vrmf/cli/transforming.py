@@ -10,7 +10,7 @@ import click
 import numpy as np
 
 from vrmf.arrays import Array
-from vrmf.cli.common import force_option, model_argument, output_option, stopped, told_plainly
+from vrmf.cli.common import errors_as_lines, force_option, model_argument, output_option, stopped
 from vrmf.cli.exporting import feature_names
 from vrmf.cli.reading import DataOptions, data_options, file_of, rows_in
 from vrmf.cli.screen import Screen, output_options
@@ -73,7 +73,7 @@ def transform(
     parts: dict[str, Path | None] = {name: options.pop(name) for name in PARTS}
     reading, places = DataOptions.taken_from(options), {"output": output} | parts
     inputs: dict[str, Path | None] = {"the data": file_of(data), "the model": model}
-    with told_plainly(debug):
+    with errors_as_lines(debug):
         for name, place in places.items():
             if place is not None:
                 _check_place(name, place, inputs, force)

@@ -10,7 +10,7 @@ import numpy as np
 
 from vrmf import compiled
 from vrmf.arrays import Array
-from vrmf.cli.common import told_plainly
+from vrmf.cli.common import errors_as_lines
 from vrmf.cli.screen import Screen, output_options
 from vrmf.estimators import ESTIMATORS, AbstractFactorizer
 from vrmf.solvers import SOLVERS
@@ -31,11 +31,11 @@ COMPOSED = ("matrix-factorization",)
 def warmup(as_json: bool, quiet: bool, debug: bool) -> None:
     """Compile all kernels now, so that no fit has to wait for it.
 
-    Compiled code is kept on disk: beside the package or, where that cannot be written, in the home folder,
-    or in the folder that the environment variable NUMBA_CACHE_DIR names.
+    Compiled code is cached on disk: beside the package or, where that cannot be written, in the home
+    folder, or in the folder that the environment variable NUMBA_CACHE_DIR names.
     """
     screen = Screen(as_json, quiet)
-    with told_plainly(debug), warnings.catch_warnings():
+    with errors_as_lines(debug), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         began, working = time.perf_counter(), compiled.working_seconds()
         for name in ESTIMATORS:

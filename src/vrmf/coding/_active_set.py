@@ -92,10 +92,10 @@ def active_set_rows(
             copy(w, c)
             greedy_steps(h, w, A, scale, penalty, min(GREEDY_STEPS, most), miss)
         size = free_nonzeros(h, penalty, face)
-        kept, spent, idle, stale = 0, 0, 0, warm
+        factorised, spent, idle, stale = 0, 0, 0, warm
         while True:
             spent += 1
-            wanted, size = size, extend(A, h, penalty, face, L, kept, size, tiny)
+            wanted, size = size, extend(A, h, penalty, face, L, factorised, size, tiny)
             if stale or size < wanted:
                 compute_force(c, A, h, penalty, face, size, w)
             before, size = size, descend(w, h, penalty, face, system, size)
@@ -104,11 +104,11 @@ def active_set_rows(
             if error[row] <= max(allowed[row], rounding * norm):
                 break
             unblock = stale or size < before
-            kept, size, stale = size, free_violators(h, w, penalty, miss, face, size, unblock), False
-            if size == kept:
-                kept, size = exchange(A, h, w, penalty, miss, face, system, size)
+            factorised, size, stale = size, free_violators(h, w, penalty, miss, face, size, unblock), False
+            if size == factorised:
+                factorised, size = exchange(A, h, w, penalty, miss, face, system, size)
                 stale = True
-                idle += kept == size
+                idle += factorised == size
             if spent == most_rounds or idle > MOST_IDLE_ROUNDS or size > most_free:
                 spent = -spent
                 break

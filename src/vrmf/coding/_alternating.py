@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from vrmf._momentum import next_momentum
 from vrmf.arrays import Array
 from vrmf.compiled import compiled, kernel_part
 
@@ -22,17 +23,17 @@ def subtract_outliers(E: Array, X: Array, level: Array, rest: float, low: float,
 
 @compiled
 def separate_outliers(
-    E: Array, X: Array, R: Array, level: float, rest: float, kept: float, low: float, high: float
+    E: Array, X: Array, R: Array, level: float, rest: float, shrink: float, low: float, high: float
 ) -> None:
     """Turn E = hD into hD + r − x in place, and write the best outliers r: 0 and bounds are exact.
 
-    ``kept`` is 1 − rest = 1 / (1 + ridge), which the difference would lose where the ridge is large.
+    ``shrink`` is 1 − rest = 1 / (1 + ridge), which the difference would lose where the ridge is large.
     """
     for row in range(len(E)):
         for j in range(E.shape[1]):
             e = X[row, j] - E[row, j]
             soft = e - min(max(e, -level), level)
-            R[row, j] = min(max(kept * soft, low), high)
+            R[row, j] = min(max(shrink * soft, low), high)
             E[row, j] = -best_fit(e, level, rest, low, high)
 
 
@@ -97,15 +98,6 @@ def momentum_step(
         for j in range(P.shape[1]):
             Y[row, j] = new[row, j] + momentum * (new[row, j] - P[row, j])
             P[row, j] = new[row, j]
-
-
-@kernel_part
-def next_momentum(t: float, restart: bool) -> tuple[float, float]:
-    """Return the factor of momentum and the next t, from 1 again after a restart."""
-    one = t / t
-    t = one if restart else t
-    faster = (one + np.sqrt(one + 4 * t * t)) / 2
-    return (t - one) / faster, faster
 
 
 @kernel_part

@@ -107,7 +107,7 @@ def solve_upper(L: Array, y: Array, x: Array, size: int) -> None:
 def delete_row(L: Array, y: Array, deleted: int, size: int) -> None:
     """Delete a row of L; rotations of columns make it triangular again, and apply to y as well.
 
-    The rotation of columns c and c + 1 is kept in L[c, c + 1] and L[c, c + 2], above the diagonal.
+    The rotation of columns c and c + 1 is stored in L[c, c + 1] and L[c, c + 2], above the diagonal.
     """
     last = y[deleted]
     for i in range(deleted, size - 1):

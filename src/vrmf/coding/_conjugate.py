@@ -71,7 +71,7 @@ def line_search(
 
 
 @kernel_part
-def turn(
+def next_direction(
     H: Array, P: Array, G: Array, old: Array, pull: Array, metric: Array, ridge: float, error: Array
 ) -> None:
     """Turn ``P`` into the next direction, conjugate to the last (Polak and Ribière), or steepest.

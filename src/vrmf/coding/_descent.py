@@ -19,8 +19,11 @@ Face = tuple[Array, Array, Array, Array]
 #: y is left if the step is cut off at the ends.
 System = tuple[Array, Array, Array, Array]
 
-#: Not free; not free, and dependent on those that are.
-PINNED, BLOCKED = -1, -2
+#: The place of an entry that is not free.
+PINNED = -1
+
+#: The place of an entry that is not free since it depends on free ones.
+BLOCKED = -2
 
 
 @kernel_part
@@ -52,14 +55,14 @@ def side_of(h: float, pull: float, slope: float) -> float:
 
 @kernel_part
 def extend(
-    A: Array, h: Array, penalty: Penalty, face: Face, L: Array, kept: int, size: int, tiny: float
+    A: Array, h: Array, penalty: Penalty, face: Face, L: Array, factorised: int, size: int, tiny: float
 ) -> int:
-    """Factorise the rows of free entries from ``kept`` on; return how many are free then.
+    """Factorise the rows of free entries from ``factorised`` on; return how many are free then.
 
     Entries that depend on those before are blocked, at 0 or at the end next to it.
     """
     S, place, side, _ = face
-    i = kept
+    i = factorised
     while i < size:
         line = A[S[i]]
         square = line[S[i]]

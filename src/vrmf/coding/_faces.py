@@ -16,14 +16,17 @@ from vrmf.coding._cholesky import solve
 from vrmf.coding._measuring import Outliers, Problem, pull_of, slope_of_fit
 from vrmf.compiled import kernel_part
 
-#: Damping of Newton steps, relative to the squared norms of the atoms: at least, at most.
+#: The least and the largest damping of Newton steps, relative to the squared norms of the atoms.
 LEAST_DAMPING, MOST_DAMPING = 1e-14, 1.0
 
-#: An entry that is this part of a step short of an end has arrived.
+#: An entry has arrived at an end if less than this part of the step is missing.
 SNAP = 1e-12
 
-#: Trial steps of a line search, and halvings of a direction that points uphill once it is projected.
-MOST_TRIALS, MOST_HALVINGS = 40, 30
+#: Bound on the trial steps of a line search.
+MOST_TRIALS = 40
+
+#: Bound on the halvings of a direction that points uphill once it is projected.
+MOST_HALVINGS = 30
 
 
 @kernel_part
@@ -69,7 +72,7 @@ def newton_step(
     for a in range(size):
         low, high = ends(penalty, side[a])
         at, far = h[S[a]], (1 + SNAP) * part * step[a]
-        # Only an end that the entry moves towards: a step of a rounding away from the other is no arrival.
+        # Only at the end that the entry moves towards: it may start a rounding error away from the other.
         if alpha == 1 and step[a] < 0 and at + far <= low:
             h[S[a]] = low
         elif alpha == 1 and step[a] > 0 and at + far >= high:

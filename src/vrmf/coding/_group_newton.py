@@ -28,7 +28,7 @@ from vrmf.coding._groups import Groups, length_of, take_subgradients
 from vrmf.coding._measuring import fit, slope_of_fit
 from vrmf.compiled import compiled, kernel_part
 
-#: μ of a group in units of the code that fits the row by its longest atom alone: at first, and at last.
+#: The first and the last μ of a group, in units of the code that fits the row by its longest atom alone.
 #: Groups that overlap in a chain may shrink by a constant factor from one to the next, down to nothing; the
 #: subgradient of each counts, however short it is, and entries far below rounding of others are exact.
 FIRST_MU, LAST_MU = 1e-2, 1e-40
@@ -36,16 +36,27 @@ FIRST_MU, LAST_MU = 1e-2, 1e-40
 #: By how much μ falls; from HARD_MU on by its square.
 MU_FALLS = 0.1
 
-#: Steps after which μ falls although the code is not yet that of the last μ; four times as many in a second
-#: round from the first μ, and so on up to a bound.
-MOST_AT_MU, MOST_PATIENCE = 30, 500
+#: Steps after which μ falls although the code is not yet that of the last μ; if the method fails, it starts
+#: again from the first μ with four times as many.
+MOST_AT_MU = 30
+
+#: Bound on these steps.
+MOST_AT_MU_EVER = 500
 
 #: Groups shorter than these multiples of μ are tried at zero.
 SMALL = (10.0, 1e3, 1e6)
 
-#: From here on subgradients of groups at zero are also found by Newton steps, a few at each μ: at every
-#: so manyth μ, since that takes long, for the best of the trials. The last of their own μ.
-HARD_MU, PROOF_EVERY, PROOF_STEPS, LAST_PROOF_MU = 1e-5, 3, 5, 1e-14
+#: From this μ on, subgradients of groups at zero are also found by Newton steps, for the best trial.
+HARD_MU = 1e-5
+
+#: Since that takes long, it is done for one in so many μ only.
+PROOF_EVERY = 3
+
+#: These Newton steps have a μ of their own. There are so many of them at each.
+PROOF_STEPS = 5
+
+#: The last μ of theirs.
+LAST_PROOF_MU = 1e-14
 
 #: Newton steps on the groups that are not zero.
 ON_FACE = 4
@@ -106,7 +117,6 @@ def minimise(
 ) -> int:
     """Move h to a minimiser of F, with ``proof`` its subgradients; return how many steps it took."""
     _, squares, _, groups, _ = problem
-    groups = groups
     e, g = np.empty(len(x)), np.empty(len(x))
     members, _, weights = groups
     u, trial, dual = np.zeros(len(members)), np.empty(len(h)), np.zeros(len(members))
@@ -116,18 +126,18 @@ def minimise(
     best, least = h.copy(), measure(x, problem, h, proof, e, g)
     copy(u, proof)
     unit, mu = units(x, problem), np.zeros(len(weights))
-    size, patience = np.sqrt(np.dot(weights, weights)), MOST_AT_MU
+    size, most_at_mu = np.sqrt(np.dot(weights, weights)), MOST_AT_MU
     factor, damping, at_mu, spent, level = FIRST_MU, LEAST_DAMPING, 0, 0, 0
     closest, short = h.copy(), np.zeros(len(members))
     warm, movable = bool(np.any(h != 0)), squares > 0  # a warm start may have the right groups
-    while spent < max_iter and patience <= MOST_PATIENCE:
+    while spent < max_iter and most_at_mu <= MOST_AT_MU_EVER:
         if least <= allowed or least <= roundings * products(best, squares):
             break
         if not warm:
             mu[:] = factor * unit
             damping, miss = step(x, problem, h, u, mu, movable, damping, e, g)
             spent, at_mu = spent + 1, at_mu + 1
-            if miss > max(factor**0.5 * size, 0.1 * allowed) and at_mu < patience:
+            if miss > max(factor**0.5 * size, 0.1 * allowed) and at_mu < most_at_mu:
                 continue
         nearest = np.inf
         for small in SMALL:
@@ -157,7 +167,7 @@ def minimise(
             continue
         factor, at_mu, level = factor * (MU_FALLS if factor > HARD_MU else MU_FALLS**2), 0, level + 1
         if factor < LAST_MU:  # μ fell too fast
-            factor, patience = FIRST_MU, 4 * patience
+            factor, most_at_mu = FIRST_MU, 4 * most_at_mu
     copy(h, best)
     return spent
 

@@ -11,7 +11,7 @@ from vrmf.coding._groups import Groups, length_of
 from vrmf.coding._measuring import Outliers, fit
 from vrmf.compiled import kernel_part
 
-#: Damping of steps, relative to the diagonal: at least, and at most.
+#: The least and the largest damping of steps, relative to the diagonal.
 LEAST_DAMPING, MOST_DAMPING = 1e-15, 1.0
 
 #: Trial steps of a line search.

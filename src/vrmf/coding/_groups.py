@@ -11,8 +11,11 @@ import numpy as np
 from vrmf.arrays import Array
 from vrmf.compiled import compiled, kernel_part
 
-#: Rounds over overlapping groups in search of their best subgradients, and the progress worth one more.
-MOST_ROUNDS, PROGRESS = 500, 0.999
+#: Bound on the rounds over overlapping groups in search of their best subgradients.
+MOST_ROUNDS = 500
+
+#: Rounds end when one leaves more than this share of the error.
+PROGRESS = 0.999
 
 #: The groups, one after another: their entries, where each ends, and their weights.
 Groups = tuple[Array, Array, Array]
@@ -33,7 +36,7 @@ def group_step(
 ) -> tuple[float, float, float, float]:
     """Take the second half of a step of splitting; see ``AbstractForm.split_step``."""
     zero = rho * 0
-    keep = 1 - relax
+    old_share = 1 - relax
     gap, moved, size, dual = zero, zero, zero, zero
     for row in range(len(H)):
         h, z, u, q = H[row], Z[row], U[row], Q[row]
@@ -42,7 +45,7 @@ def group_step(
         for g in range(len(weights)):
             square = zero
             for copy in range(ends[g], ends[g + 1]):
-                u[copy] += relax * h[members[copy]] + keep * z[copy]
+                u[copy] += relax * h[members[copy]] + old_share * z[copy]
                 square += u[copy] * u[copy]
             length = np.sqrt(square)
             radius = weights[g] / rho

@@ -4,7 +4,7 @@ With the best outliers r for each code, the smooth part of a row's problem is F(
 env the Moreau envelope of the outlier penalty of one entry: piecewise quadratic, like Huber's function.
 With columns dᵢ of D its Hessian is Σᵢ wᵢ·dᵢdᵢᵀ, wᵢ = 1 where the outlier stands still as e = x − hD
 moves, and the share ``rest`` of it elsewhere. From step to step few entries change sides, so the Hessian
-is kept and updated.
+is stored and updated.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from vrmf.compiled import compiled, kernel_part
 #: Trial steps of a line search.
 MOST_TRIALS = 40
 
-#: A slope along a direction that is this small beside the first one is none.
+#: A slope along a direction counts as 0 if it is this small relative to the first one.
 FLAT = 1e-2
 
-#: A logarithm of an error that falls by less is taken for this.
+#: The least decrease of the logarithm of an error that is assumed.
 SLOWEST = 1e-3
 
-#: Damping of Newton steps, relative to the diagonal of DDᵀ: at least, and at most.
+#: The least and the largest damping of Newton steps, relative to the diagonal of DDᵀ.
 LEAST_DAMPING, MOST_DAMPING = 1e-10, 1.0
 
 
@@ -164,7 +164,7 @@ def list_changes(
         base = 0
     else:
         before[:] = base == 1
-    for i in range(d):  # without a branch, which could not be foretold
+    for i in range(d):  # without a branch, which processors would predict wrongly
         columns[size], weights[size] = i, gain if still[i] else -gain
         size += still[i] != before[i]
     copy(before, still)
@@ -179,7 +179,7 @@ def add_columns(A: Array, D: Array, W: Array, columns: Array, weights: Array, ro
     columns more than atoms, ``room`` is for as many rows of at most eight columns more than features.
     """
     size, count = len(W), len(columns)
-    # Rows side by side: at a distance of a power of two they would be in each other's way in the cache.
+    # Rows are stored side by side: at a distance of a power of two they would share lines of the cache.
     packed = room[: (size + 4) * (count + 8)].reshape(size + 4, count + 8)
     for a in range(size):
         source, target = D[W[a]], packed[a]

@@ -34,8 +34,11 @@ TINY = 1e-15
 #: Codes longer than this are on the sphere.
 SPHERE = 1 - 8e-16
 
-#: Multipliers that are tried for one model, and how exactly the length of its minimiser has to be 1.
-MOST_MULTIPLIERS, EXACTLY = 30, 1e-9
+#: Bound on the multipliers that are tried for one model.
+MOST_MULTIPLIERS = 30
+
+#: The tolerance with which the length of its minimiser has to be 1.
+LENGTH_TOLERANCE = 1e-9
 
 
 @compiled
@@ -83,7 +86,7 @@ def newton_in_ball(
     combine(h, D, used, w)
     for i in range(len(x)):
         e[i] = x[i] - w[i]
-    multiplier, is_known = -1.0, max_iter < 0  # a literal would be a type of its own, compiled by itself
+    multiplier, is_known = -1.0, max_iter < 0  # a literal has another type, and is compiled again
     for step in range(max_iter + 1):
         count = look(e, outliers, fit, still)
         correlate(D, fit, force)
@@ -96,7 +99,7 @@ def newton_in_ball(
         for j in range(len(h)):
             p[j] = z[j] - h[j]
         downhill = np.dot(force, p)
-        if multiplier < 0 or not downhill > 0:  # the model is not definite, or has no more to give
+        if multiplier < 0 or not downhill > 0:  # the model is not definite, or its minimum is reached
             if damping >= MOST_DAMPING:
                 return step, error
             damping = min(100 * damping, MOST_DAMPING)
@@ -166,7 +169,7 @@ def ball_step(
             for j in range(k):
                 z[j] += h[j]
             return 0.0
-        if (multiplier == 0 and length <= 1) or abs(length - 1) <= EXACTLY:
+        if (multiplier == 0 and length <= 1) or abs(length - 1) <= LENGTH_TOLERANCE:
             break
         change = length * length / solved_square(factor, z, room) * (length - 1)
         multiplier = max(multiplier + change, 0.0)

@@ -33,8 +33,11 @@ BoxProblem = tuple[Array, Array, float, float, tuple[float, float], Outliers]
 #: known and diagonal, vectors; side and free, indices.
 Model = tuple[Array, ...]
 
-#: Rounds of pivoting for one model, and those without progress after which entries change one at a time.
-MOST_ROUNDS, MOST_FAILURES = 60, 3
+#: Bound on the rounds of pivoting for one model.
+MOST_ROUNDS = 60
+
+#: Rounds without progress after which entries change sides one at a time.
+MOST_FAILURES = 3
 
 #: Pivots that are this small, relative to the diagonal, are rounding.
 TINY = 1e-15

@@ -25,7 +25,7 @@ Problem = tuple[Array, Array, float, tuple[float, float, float], Outliers]
 def count_doubtful(
     H: Array, error: Array, finished: Array, scale: Array, tol: float, rounding: float, doubtful: Array
 ) -> int:
-    """Mark the codes of which a fast method is not sure, and return their number.
+    """Mark the codes whose error a fast method may have measured wrongly, and return their number.
 
     A code is sure if it is finished, its error is at most ``tol``, and that error is not off by much: by
     ``rounding`` · ‖h‖, at most twice what is allowed.

@@ -30,7 +30,7 @@ from vrmf.compiled import compiled, kernel_part
 #: Damping of the first Newton step, relative to the squared norms of the atoms.
 FIRST_DAMPING = 1e-6
 
-#: Steps after a code is good enough: nearly exact ones, which make it depend little on where it came from.
+#: Steps after a code is good enough. They are nearly exact, so that it hardly depends on its start.
 EXTRA = 2
 
 #: Steps after a code is good enough to know its norm.

@@ -26,13 +26,13 @@ def entrywise_step(
     With v = relax · h + (1 − relax) · z + u: z becomes prox(v), u becomes v − z, q = c + ρ(z − u).
     """
     threshold = slope / rho
-    keep = 1 - relax
+    old_share = 1 - relax
     zero = slope * 0
     gap, moved, size, dual = zero, zero, zero, zero
     for row in range(len(H)):
         for j in range(H.shape[1]):
             h, old = H[row, j], Z[row, j]
-            v = relax * h + keep * old + U[row, j]
+            v = relax * h + old_share * old + U[row, j]
             z = v - min(max(v, -threshold), threshold)
             z = min(max(z, low), high)
             u = v - z

@@ -18,18 +18,20 @@ from vrmf.running.clock import check_time
 
 # Where the method pays was measured over a grid of problems: docs/coding.md.
 
-#: Fewer atoms than this are not worth the choice.
+#: With fewer atoms than this the other method is always taken.
 LEAST_ATOMS = 16
 
-#: With this many atoms for each feature the method always pays: codes cannot be dense.
+#: With this many atoms for each feature the method is always the faster one: codes cannot be dense.
 OVERCOMPLETE = 1.5
 
-#: The shares of nonzeros up to which the method pays otherwise: for codes from zero, and from other codes.
+#: The share of nonzeros up to which the method is the faster one otherwise, for codes that start from zero.
 MOST_NONZERO_COLD = 0.2
+
+#: The same for codes that start from others.
 MOST_NONZERO_WARM = 0.55
 
-#: With more atoms than features it pays as well if rows are fitted by nearly as many atoms as features, a
-#: case that is hard for splitting.
+#: With more atoms than features it is also the faster one if rows are fitted by nearly as many atoms as
+#: there are features, a case that is hard for splitting.
 NEARLY_ALL = 0.75
 
 #: The error to which one row is coded to see how dense codes are.
@@ -38,7 +40,7 @@ PROBE_TOL = 1e-3
 #: Rounds after which a row is left to other methods.
 MOST_ROUNDS = 500
 
-#: Entries of codes that the kernel gets at a time: so long a fit does not look at the clock.
+#: Entries of codes that the kernel gets at a time; a fit checks its time limit in between.
 ENTRIES_AT_A_TIME = 2**16
 
 
@@ -113,7 +115,7 @@ def active_set_codes(
     rounds, error = np.empty(n, np.int64), np.empty(n, C.dtype)
     rounding = number(2 * float(np.finfo(C.dtype).eps) * system.bound)
     allowed = allowed.astype(C.dtype, copy=False)
-    # More than the rank of A cannot be free at a time, but for rounding.
+    # But for rounding, no more entries than the rank of A can be free at a time.
     room, most_free = system.rank + SPARE_ENTRIES, k if most_free is None else most_free
     rows_at_a_time = max(1, ENTRIES_AT_A_TIME // k)
     for i in range(0, n, rows_at_a_time):

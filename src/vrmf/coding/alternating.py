@@ -6,7 +6,7 @@ so the best code p for the target yD + (e − r) lowers q + φ. This is a proxim
 metric of DDᵀ: it converges fast even where atoms are nearly parallel, and momentum works as usual.
 
 From cold, the threshold of an ℓ₁ penalty on outliers begins at the size of the data and is halved
-down to its own value; starting at that value, rows with large outliers creep.
+down to its own value. If it started there, rows with large outliers would converge slowly.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ import numpy as np
 from vrmf.arrays import Array, row_squares
 from vrmf.coding._alternating import subtract_outliers
 from vrmf.coding.base import AbstractMethod, Account, Codes, Task
+from vrmf.coding.code_updates import EntrywiseCodeUpdate, code_update_for
 from vrmf.coding.forms import EntrywiseForm, form_of
-from vrmf.coding.halves import EntrywiseHalf, half_of
 from vrmf.coding.newton import newton_coder
 from vrmf.running.clock import check_time
 from vrmf.terms.base import AbstractRowTerm
@@ -27,7 +27,7 @@ from vrmf.terms.base import AbstractRowTerm
 #: From cold the threshold is halved once in so many steps.
 HALVE_EVERY = 2
 
-#: Bound on the steps whose halves are themselves iterations; the last resort takes over.
+#: Bound on the steps if each update of codes is itself an iteration; the last resort takes over.
 MOST_ALTERNATIONS = 30
 
 
@@ -39,47 +39,49 @@ class Alternating(AbstractMethod):
     """
 
     def applies_to(self, task: Task) -> bool:
-        half = half_of(task.code, task.atoms) if task.has_outliers else None
-        if not isinstance(half, EntrywiseHalf) or newton_coder(task.code, task.outliers) is None:
-            return half is not None
-        return half.is_easy(cold=task.start is None)
+        update = code_update_for(task.code, task.atoms) if task.has_outliers else None
+        if not isinstance(update, EntrywiseCodeUpdate) or newton_coder(task.code, task.outliers) is None:
+            return update is not None
+        return update.converges_fast(cold=task.start is None)
 
     def encode(self, task: Task) -> Codes:
-        X, atoms, half, max_iter = task.X, task.atoms, half_of(task.code, task.atoms), task.max_iter
-        assert half is not None
-        if isinstance(half, EntrywiseHalf) and newton_coder(task.code, task.outliers) is not None:
+        X, atoms, max_iter = task.X, task.atoms, task.max_iter
+        update = code_update_for(task.code, atoms)
+        assert update is not None
+        if isinstance(update, EntrywiseCodeUpdate) and newton_coder(task.code, task.outliers) is not None:
             max_iter = min(max_iter, MOST_ALTERNATIONS)
-        side = OutlierSide(task.outliers, X, cold=task.start is None and max_iter > 1)
+        outliers = OutlierUpdate(task.outliers, X, cold=task.start is None and max_iter > 1)
         allowed = task.tol * task.scale
         rounding = 2 * float(np.finfo(X.dtype).eps) * atoms.squared_norm
-        P = half.enter(task.first_codes())
-        # Steps are measured against where they come from: they carry roundings of the start.
+        P = update.into_coordinates(task.first_codes())
+        # The length of a step is that of a difference, which contains roundings of the first codes.
         drift = rounding * np.sqrt(row_squares(P))
         account = Account(P, task.scale, max_iter)
         Y, t, rows, E = P.copy(), np.ones(len(X), X.dtype), X, np.empty_like(X)
         for iteration in range(1, max_iter + 1):
             check_time()
-            np.matmul(Y, half.D, out=E)
-            side.subtract(E, rows)
-            miss = half.step(P, Y, E @ half.D.T, t, allowed[account.alive])
-            done = (miss <= allowed[account.alive]) | (miss <= rounding * np.sqrt(row_squares(P)))
-            done &= side.settled
-            going = account.close_at(iteration, P, miss, done)
-            if not len(account.alive):
+            np.matmul(Y, update.D, out=E)
+            outliers.subtract(E, rows)
+            miss = update.step(P, Y, E @ update.D.T, t, allowed[account.open_rows])
+            done = (miss <= allowed[account.open_rows]) | (miss <= rounding * np.sqrt(row_squares(P)))
+            done &= outliers.arrived
+            stay = account.close_at(iteration, P, miss, done)
+            if not len(account.open_rows):
                 break
-            if going is not None:
-                rows, P, Y, t, E = rows[going], P[going], Y[going], t[going], E[: len(account.alive)]
-                side.keep(going)
+            if stay is not None:
+                rows, P, Y, t = rows[stay], P[stay], Y[stay], t[stay]
+                E = E[: len(account.open_rows)]
+                outliers.retain(stay)
             if iteration + 1 == max_iter:
-                side.arrive()
+                outliers.end_thresholds()
             elif iteration % HALVE_EVERY == 0:
-                side.approach()
+                outliers.halve_thresholds()
         account.finished &= drift <= 0.5 * allowed
-        return account.codes(half.leave(account.H))
+        return account.codes(update.out_of_coordinates(account.H))
 
 
-class OutlierSide:
-    """The outlier term, with a threshold for each row on its way to the term's own."""
+class OutlierUpdate:
+    """The best outliers for given codes, with a threshold for each row that falls to that of the term."""
 
     def __init__(self, term: AbstractRowTerm, X: Array, cold: bool) -> None:
         form = form_of(term)
@@ -94,20 +96,20 @@ class OutlierSide:
             self.level = np.maximum(np.where(size > 0, size, np.mean(some, axis=1)), self.end)
 
     @property
-    def settled(self) -> Array:
+    def arrived(self) -> Array:
         """Whether each row has arrived at the threshold of the term."""
         return self.level <= self.end
 
-    def approach(self) -> None:
-        """Halve the thresholds that are above their end."""
+    def halve_thresholds(self) -> None:
+        """Halve the thresholds that are above that of the term."""
         self.level = np.maximum(self.level / 2, self.end)
 
-    def arrive(self) -> None:
-        """Put all thresholds at their end."""
+    def end_thresholds(self) -> None:
+        """Set all thresholds to that of the term."""
         self.level = np.full_like(self.level, self.end)
 
-    def keep(self, rows: Array) -> None:
-        """Go on with some of the rows."""
+    def retain(self, rows: Array) -> None:
+        """Retain some of the rows."""
         self.level = self.level[rows]
 
     def subtract(self, E: Array, X: Array) -> None:

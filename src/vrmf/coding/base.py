@@ -1,4 +1,4 @@
-"""What every method for codes takes and gives back, and how it keeps account of rows."""
+"""What every method for codes takes and returns, and the account of which rows are done."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Atoms:
 
     @property
     def norm(self) -> float:
-        """‖D‖₂ from below, at little cost: the unit in which errors are told; 1 for a zero dictionary."""
+        """‖D‖₂ from below, at little cost: the unit of errors; 1 for a zero dictionary."""
         return self.once("norm", lambda: float(leading_value(self.gram)) ** 0.5 or 1.0)
 
     @property
@@ -104,7 +104,7 @@ class Codes:
     scale: Array | None = None  #: the unit of the error, or None if the codes were given
 
     def replace_where_better(self, rows: Array, others: Codes) -> None:
-        """Take over, in place, other codes of the given rows where they are better; count their cost."""
+        """Replace codes of the given rows, in place, where others are better; add their iterations."""
         self.iterations[rows] += others.iterations
         better = others.error < self.error[rows]
         chosen = rows[better]
@@ -113,7 +113,7 @@ class Codes:
 
     @classmethod
     def given(cls, H: Array) -> Codes:
-        """Return codes that are known already, and cost nothing."""
+        """Return codes that are known already, with an error of 0."""
         n = len(H)
         return cls(H, np.zeros(n), np.zeros(n, dtype=np.int64), np.ones(n, dtype=bool))
 
@@ -142,7 +142,7 @@ class Task:
 
     @computed_once
     def scale(self) -> Array:
-        """The unit in which the error of each row's code is told, never 0."""
+        """The unit of the error of each row's code, never 0."""
         if not self.has_outliers:
             return error_scale(self.atoms, self.rows.squares)
         envelope = residual_with_outliers(self.outliers, self.X, np.zeros_like(self.X))
@@ -164,7 +164,7 @@ class AbstractMethod(ABC):
 
     @abstractmethod
     def applies_to(self, task: Task) -> bool:
-        """Whether the method knows these terms, and pays for these rows."""
+        """Whether the method knows these terms, and is fast for these rows."""
 
     @abstractmethod
     def encode(self, task: Task) -> Codes:
@@ -172,38 +172,38 @@ class AbstractMethod(ABC):
 
 
 class Account:
-    """Which rows are done with, and their codes, in an iteration over many rows."""
+    """Which rows are done, and their codes, in an iteration over many rows."""
 
-    #: Rows that are done are put aside when they are one in so many.
+    #: Rows that are done are taken out when they are one in so many.
     SHARE = 8
 
     def __init__(self, like: Array, scale: Array, max_iter: int) -> None:
         n = len(like)
         self.H, self.error, self.scale, self.max_iter = np.zeros_like(like), np.zeros(n), scale, max_iter
         self.iterations, self.finished = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=bool)
-        self.alive = np.arange(n)  #: the rows that go on
+        self.open_rows = np.arange(n)  #: the rows that are not done
 
     def close(self, ended: Array, P: Array, miss: Array, done: Array) -> Array:
-        """Put aside the rows that ended, with their absolute errors; return which go on."""
-        rows = self.alive[ended]
+        """Store the codes of rows that ended, with their absolute errors; return which rows remain."""
+        rows = self.open_rows[ended]
         self.H[rows], self.error[rows] = P[ended], miss[ended] / self.scale[rows]
         self.finished[rows] = done[ended] & np.isfinite(miss[ended])
-        self.alive = self.alive[~ended]
+        self.open_rows = self.open_rows[~ended]
         return ~ended
 
     def close_at(
         self, iteration: int, P: Array, miss: Array, done: Array, leaving: Array | None = None
     ) -> Array | None:
-        """Put aside the rows that are done, once they are one in SHARE; at the last iteration all rows.
+        """Store the codes of rows that are done, once they are one in SHARE; in the end those of all rows.
 
-        Rows that are ``leaving`` are put aside as well, unfinished. Returns which go on, or None for all.
+        Rows that are ``leaving`` end as well, unfinished. Returns which rows remain, or None for all.
         """
         gone = done if leaving is None else done | leaving
         every = bool(np.all(gone)) or iteration == self.max_iter
         if not every and self.SHARE * np.count_nonzero(gone) < len(gone):
             return None
         ended = np.ones_like(gone) if every else gone
-        self.iterations[self.alive[ended]] = iteration
+        self.iterations[self.open_rows[ended]] = iteration
         return self.close(ended, P, miss, done)
 
     def codes(self, H: Array | None = None) -> Codes:
@@ -235,13 +235,14 @@ def residual_and_outliers(outliers: AbstractRowTerm, X: Array, E: Array) -> tupl
 
 
 def _numbers_for_kernels(outliers: AbstractRowTerm, X: Array) -> tuple[float, ...] | None:
-    """Return level, rest, what is kept, low and high of a term that acts on entries, in that precision."""
+    """Return level, rest, shrink, low and high of a term that acts on entries, in that precision."""
     known, number = outliers.canonical, X.dtype.type
     if known is None or not known.is_entrywise:
         return None
-    level, rest, kept = within(known.slope, X.dtype), known.ridge / (1 + known.ridge), 1 / (1 + known.ridge)
+    level = within(known.slope, X.dtype)
+    rest, shrink = known.ridge / (1 + known.ridge), 1 / (1 + known.ridge)
     with np.errstate(over="ignore"):  # a bound beyond the precision is none
-        return number(level), number(rest), number(kept), number(known.low), number(known.high)
+        return number(level), number(rest), number(shrink), number(known.low), number(known.high)
 
 
 def error_scale(atoms: Atoms, squares: Array) -> Array:

@@ -23,7 +23,7 @@ class ClosedForm(AbstractMethod):
 
     def applies_to(self, task: Task) -> bool:
         form = task.code.canonical
-        return form is not None and form.is_plain and not task.has_outliers
+        return form is not None and form.is_only_ridge and not task.has_outliers
 
     def encode(self, task: Task) -> Codes:
         rows, atoms, form = task.rows, task.atoms, task.code.canonical

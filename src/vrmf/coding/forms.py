@@ -17,14 +17,15 @@ from typing import TypeVar
 import numpy as np
 
 from vrmf.arrays import Array, row_squares
+from vrmf.coding._conditions import conditions
 from vrmf.coding._groups import group_conditions, group_step, merge_copies, overlap_conditions
-from vrmf.coding._pivoting import conditions, pivot
+from vrmf.coding._pivoting import pivot
 from vrmf.coding._splitting import entrywise_step, entrywise_steps
 from vrmf.coding.system import System
 from vrmf.lazily import computed_once
 from vrmf.running.clock import check_time
-from vrmf.terms.base import AbstractRowTerm, AbstractTerm, Canonical
-from vrmf.terms.groups import GroupL2
+from vrmf.terms.base import AbstractRowTerm, AbstractTerm
+from vrmf.terms.traits import Canonical, GroupPenalty
 
 Sums = tuple[float, float, float, float]
 
@@ -34,7 +35,7 @@ RELAX = 1.6
 #: Rounds of pivoting after which a row goes back to splitting.
 MAX_ROUNDS = 8
 
-#: Free entries beyond the rank of A with which pivoting begins: so many may be replaceable by others.
+#: Pivoting begins with at most so many more free entries than the rank of A: some may depend on others.
 SPARE_ENTRIES = 16
 
 #: Rows that pivoting gets at a time.
@@ -43,7 +44,7 @@ ROWS_AT_A_TIME = 256
 
 @dataclass(frozen=True)
 class AbstractForm(ABC):
-    """A code term, its ridge set apart to join the quadratic part of the problem.
+    """A code term, whose ridge is moved to the quadratic part of the problem.
 
     Splitting works on copies of the entries of a code: one of each, unless groups overlap.
     """
@@ -141,7 +142,7 @@ class EntrywiseForm(AbstractForm):
         by_inverse = system.inverse is not None and 2 * np.count_nonzero(residual) > residual.size
         inverse = system.inverse if by_inverse else system.A
         full_step = residual @ inverse if by_inverse else residual
-        # An entry may stay pinned against a force this small: all together they err by a tenth.
+        # Entries stay pinned against a force this small: together they make a tenth of the allowed error.
         slack = (0.1 / math.sqrt(P.shape[1]) * allowed).astype(P.dtype)
         tiny = P.dtype.type(system.tiny)
         # More free entries than the rank of A are a sign of an active set that is far from right.
@@ -165,7 +166,7 @@ class EntrywiseForm(AbstractForm):
 class GroupForm(AbstractForm):
     """φ(h) = Σ_g weight_g · ‖h_g‖₂ + (ridge/2)‖h‖²; an entry has a copy in each of its groups."""
 
-    term: GroupL2
+    term: GroupPenalty
 
     def feasible(self, H: Array) -> Array:
         return H.copy()
@@ -245,7 +246,7 @@ Result = TypeVar("Result")
 
 
 def once_per_term(function: Callable[..., Result]) -> Callable[..., Result]:
-    """Remember what a function of terms returned: blocks of rows ask again and again."""
+    """Cache what a function of terms returns, since it is called for each block of rows."""
     remembered = functools.lru_cache(maxsize=64)(function)
 
     @functools.wraps(function)
@@ -264,7 +265,7 @@ def form_of(term: AbstractRowTerm) -> AbstractForm:
     known = term.canonical
     if known is not None and known.is_entrywise:
         return entrywise_form(known)
-    if known is not None and known.groups is not None and replace(known, groups=None).is_plain:
+    if known is not None and known.groups is not None and replace(known, groups=None).is_only_ridge:
         return GroupForm(known.ridge, known.groups)
     return AnyForm(0.0, term)
 

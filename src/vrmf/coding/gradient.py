@@ -18,9 +18,10 @@ import numpy as np
 
 from vrmf.arrays import Array
 from vrmf.coding.base import AbstractMethod, Account, Codes, Task
+from vrmf.momentum import next_momentum
 from vrmf.running.clock import check_time
 
-#: Rows are checked for convergence, and finished ones put aside, once in so many iterations.
+#: Rows are checked for convergence, and finished ones taken out, once in so many iterations.
 CHECK_EVERY = 5
 
 
@@ -57,19 +58,19 @@ class ProximalGradient(AbstractMethod):
             if iteration % CHECK_EVERY == 0 or iteration in (1, task.max_iter):
                 miss = 2 * lipschitz * np.sqrt(np.einsum("ij,ij->i", move, move))
                 size = np.sqrt(np.einsum("ij,ij->i", P, P))
-                done = (miss <= task.tol * task.scale[account.alive]) | (miss <= rounding * size)
+                done = (miss <= task.tol * task.scale[account.open_rows]) | (miss <= rounding * size)
                 ended = done if iteration < task.max_iter else np.ones_like(done)
-                account.iterations[account.alive[ended]] = iteration
-                going = account.close(ended, P, miss, done)
-                if not len(account.alive):
+                account.iterations[account.open_rows[ended]] = iteration
+                stay = account.close(ended, P, miss, done)
+                if not len(account.open_rows):
                     break
-                if not np.all(going):
-                    data, t, P, previous, move = (Z[going] for Z in (data, t, P, previous, move))
+                if not np.all(stay):
+                    data, t, P, previous, move = (Z[stay] for Z in (data, t, P, previous, move))
             if self.momentum:
                 uphill = np.einsum("ij,ij->i", move, P - previous) > 0
                 t[uphill] = 1
-                faster = (1 + np.sqrt(1 + 4 * t * t)) / 2
-                Y, t = P + ((t - 1) / faster) * (P - previous), faster
+                factor, t = next_momentum(t)
+                Y = P + factor * (P - previous)
             else:
                 Y = P
         return account.codes()

@@ -2,12 +2,12 @@
 
 With the best outliers for each code the objective is smooth and piecewise quadratic, up to bounds on
 codes. Shared first-order steps find most pieces; from there Newton's method needs two to five steps for
-a row (:mod:`vrmf.coding._huber_box`, :mod:`vrmf.coding._huber_ball`). What it leaves open is unfinished.
+a row (:mod:`vrmf.coding._huber_box`, :mod:`vrmf.coding._huber_ball`). Rows that it does not solve are
+marked as unfinished.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 import numpy as np
@@ -17,27 +17,38 @@ from vrmf.coding._huber import LEAST_DAMPING, forecast
 from vrmf.coding._huber_ball import newton_rows_in_ball
 from vrmf.coding._huber_box import newton_rows_in_box
 from vrmf.coding._measuring import Outliers
-from vrmf.coding.alternating import Alternating, OutlierSide
+from vrmf.coding.alternating import Alternating, OutlierUpdate
 from vrmf.coding.base import AbstractMethod, Codes, Task
-from vrmf.coding.conjugate import AbstractPatience, conjugate_codes
-from vrmf.coding.halves import AbstractHalf, EntrywiseHalf, RadialHalf, half_of
+from vrmf.coding.code_updates import (
+    AbstractCodeUpdate,
+    EntrywiseCodeUpdate,
+    RadialCodeUpdate,
+    code_update_for,
+)
+from vrmf.coding.conjugate import AbstractSwitchRule, conjugate_codes
 from vrmf.coding.newton import outlier_numbers
+from vrmf.momentum import next_momentum
 from vrmf.running.clock import check_time
 
-#: Shared steps from cold, and those of them at the end that are taken at the threshold of the term.
-FIRST_STEPS, LAST_STEPS = 8, 2
+#: Alternating steps of all rows from a cold start.
+FIRST_STEPS = 8
 
-#: Steps of splitting inside of each.
+#: The last of these are taken at the threshold of the term.
+LAST_STEPS = 2
+
+#: Steps of splitting inside each alternating step.
 INNER_STEPS = 8
 
 #: Bound on the Newton steps of a row.
 MOST_STEPS = 100
 
-#: Damping of the first Newton step from cold and from a warm start, relative to the squared norms of
-#: atoms.
-COLD_DAMPING, WARM_DAMPING = 3e-4, 1e-8
+#: Damping of the first Newton step from a cold start, relative to the squared norms of atoms.
+COLD_DAMPING = 3e-4
 
-#: The same without a ridge, in the ball.
+#: The same from a warm start.
+WARM_DAMPING = 1e-8
+
+#: The same in the ball, without a ridge.
 BALL_DAMPING = 1e-4
 
 #: Alternating steps of codes that are outside of the ball.
@@ -46,7 +57,7 @@ BALL_STEPS = 10
 #: Newton steps that a row is expected to need.
 NEWTON_STEPS = 1
 
-#: Rows that kernels get at a time: so long a fit does not look at the clock.
+#: Rows that kernels get at a time; a fit checks its time limit in between.
 ROWS_AT_A_TIME = 128
 
 
@@ -59,19 +70,20 @@ class HuberBox(AbstractMethod):
             return False
         if not known.is_entrywise or known.is_radial or (known.slope > 0 and known.low < 0):
             return False
-        half = half_of(task.code, task.atoms)
-        assert isinstance(half, EntrywiseHalf)
-        return half.is_easy(cold=task.start is None)
+        update = code_update_for(task.code, task.atoms)
+        assert isinstance(update, EntrywiseCodeUpdate)
+        return update.converges_fast(cold=task.start is None)
 
     def encode(self, task: Task) -> Codes:
-        X, atoms, half, numbers = task.X, task.atoms, *_half_and_numbers(task)
-        assert isinstance(half, EntrywiseHalf)
+        X, atoms, update, numbers = task.X, task.atoms, *_update_and_numbers(task)
+        assert isinstance(update, EntrywiseCodeUpdate)
         spent = min(FIRST_STEPS, task.max_iter - 1) if task.start is None else 0
-        H = _approach(task, half, spent) if task.start is None else half.enter(task.first_codes())
+        cold = task.start is None
+        H = _approach(task, update, spent) if cold else update.into_coordinates(task.first_codes())
         codes = Codes(
             H, np.full(len(X), np.inf), np.full(len(X), spent), np.zeros(len(X), bool), task.scale
         )
-        number, form, D = X.dtype.type, half.form, _double(atoms.D)
+        number, form, D = X.dtype.type, update.form, _double(atoms.D)
         ends = float(number(form.low)), float(number(form.high))
         damping = COLD_DAMPING if task.start is None else WARM_DAMPING
         problem = (D, D @ D.T, form.ridge, form.slope, ends, numbers)
@@ -96,18 +108,20 @@ class HuberRadial(AbstractMethod):
         return task.has_outliers and known.is_radial
 
     def encode(self, task: Task) -> Codes:
-        half, numbers = _half_and_numbers(task)
-        assert isinstance(half, RadialHalf)
-        free = RadialHalf(task.atoms, half.ridge, in_ball=False) if half.in_ball else half
-        codes = conjugate_codes(task, free, Forecast(half, numbers, task.start is None))
-        if half.in_ball:
+        update, numbers = _update_and_numbers(task)
+        assert isinstance(update, RadialCodeUpdate)
+        without_ball = update
+        if update.in_ball:
+            without_ball = RadialCodeUpdate(task.atoms, update.ridge, in_ball=False)
+        codes = conjugate_codes(task, without_ball, CostForecast(update, numbers, task.start is None))
+        if update.in_ball:
             _into_ball(codes, task)
         D = _double(task.atoms.D)
-        problem = (D, D @ D.T, half.ridge, half.in_ball, numbers)
-        damping = LEAST_DAMPING if half.ridge > 0 else BALL_DAMPING
+        problem = (D, D @ D.T, update.ridge, update.in_ball, numbers)
+        damping = LEAST_DAMPING if update.ridge > 0 else BALL_DAMPING
 
         def newton(x: Array, H: Array, allowed: Array, most: Array, steps: Array, error: Array) -> None:
-            if half.in_ball:  # roundings of single precision lie outside, from where no way into it falls
+            if update.in_ball:  # rounding in single precision may have put a code outside
                 H /= np.maximum(np.sqrt(row_squares(H)), 1)[:, None]
             newton_rows_in_ball(x, H, problem, allowed, most, damping, steps, error)
 
@@ -116,10 +130,10 @@ class HuberRadial(AbstractMethod):
         return codes
 
 
-def _half_and_numbers(task: Task) -> tuple[AbstractHalf, Outliers]:
-    half, numbers = half_of(task.code, task.atoms), outlier_numbers(task.outliers)
-    assert half is not None and numbers is not None
-    return half, numbers
+def _update_and_numbers(task: Task) -> tuple[AbstractCodeUpdate, Outliers]:
+    update, numbers = code_update_for(task.code, task.atoms), outlier_numbers(task.outliers)
+    assert update is not None and numbers is not None
+    return update, numbers
 
 
 def _into_ball(codes: Codes, task: Task) -> None:
@@ -137,22 +151,22 @@ def _into_ball(codes: Codes, task: Task) -> None:
         codes.iterations[rows] += moved.iterations
 
 
-class Forecast(AbstractPatience):
-    """Leaves rows for which conjugate gradients will cost more than Newton's method, or out of the ball.
+class CostForecast(AbstractSwitchRule):
+    """Switches rows to Newton's method where that will cost less, and rows that are outside of the ball.
 
     Costs are counted in products of numbers, at the speed of BLAS.
     """
 
-    def __init__(self, half: RadialHalf, outliers: Outliers, cold: bool) -> None:
-        k, d = half.D.shape
-        self.outliers, self.in_ball = outliers, half.in_ball
+    def __init__(self, update: RadialCodeUpdate, outliers: Outliers, cold: bool) -> None:
+        k, d = update.D.shape
+        self.outliers, self.in_ball = outliers, update.in_ball
         self.first, self.every = (12, 4) if cold else (4, 4)
         step, newton_step = 2 * k * d + 50 * d, 4 * k * d + k**3 + 50 * d
         self.costs = float(self.every * step), float(NEWTON_STEPS * newton_step), float(k * k)
         self.before: Array | None = None
         self.least: Array | None = None
 
-    def is_lost(self, steps: int, P: Array, E: Array, miss: Array, allowed: Array) -> Array | None:
+    def rows_to_switch(self, steps: int, P: Array, E: Array, miss: Array, allowed: Array) -> Array | None:
         self.least = miss.copy() if self.least is None else np.minimum(self.least, miss)
         if steps % self.every:
             return None
@@ -162,7 +176,7 @@ class Forecast(AbstractPatience):
             forecast(E, self.outliers, before, self.least, miss, allowed, self.costs, lost)
         return lost
 
-    def keep(self, rows: Array) -> None:
+    def retain(self, rows: Array) -> None:
         self.before = None if self.before is None else self.before[rows]
         self.least = None if self.least is None else self.least[rows]
 
@@ -173,10 +187,9 @@ def finish_rows(
     task: Task,
     newton: Callable[[Array, Array, Array, Array, Array, Array], None],
 ) -> None:
-    """Move some codes to their optimum by a kernel in double precision, and write what is known of them.
+    """Move some codes to their optimum by a kernel in double precision; write their errors and iterations.
 
-    The kernel takes rows, codes, which errors are allowed, bounds on steps, and where steps and errors
-    go.
+    The kernel takes rows, codes, the allowed errors, bounds on steps, and arrays for the steps and errors.
     """
     X, norm, eps = task.X, task.atoms.norm, float(np.finfo(np.float64).eps)
     for i in range(0, len(rows), ROWS_AT_A_TIME):
@@ -193,33 +206,32 @@ def finish_rows(
         codes.finished[some] = (error <= allowed) & (drift <= allowed / 2)
 
 
-def _approach(task: Task, half: EntrywiseHalf, steps: int) -> Array:
-    """Return codes after some accelerated alternating steps, thresholds halved at each.
+def _approach(task: Task, update: EntrywiseCodeUpdate, steps: int) -> Array:
+    """Return codes after some accelerated alternating steps, with thresholds that are halved at each.
 
-    The best codes for given outliers are approached only, by a few steps of splitting from those of the
-    last.
+    Codes for given outliers are not solved for exactly: a few steps of splitting start from the last ones.
     """
-    X, atoms, form, system = task.X, task.atoms, half.form, half.system
-    side = OutlierSide(task.outliers, X, cold=True)
-    Z = half.enter(np.zeros((len(X), len(atoms.D)), X.dtype))
+    X, atoms, form, system = task.X, task.atoms, update.form, update.system
+    outliers = OutlierUpdate(task.outliers, X, cold=True)
+    Z = update.into_coordinates(np.zeros((len(X), len(atoms.D)), X.dtype))
     U, H, Q, E = np.zeros_like(Z), np.zeros_like(Z), np.zeros_like(Z), np.empty_like(X)
     Y, last, t = Z.copy(), Z.copy(), 1.0
     for step in range(steps):
         check_time()
         if steps - step <= LAST_STEPS:
-            side.arrive()
+            outliers.end_thresholds()
         np.matmul(Y, atoms.D, out=E)
-        side.subtract(E, X)
+        outliers.subtract(E, X)
         C = Y @ atoms.gram
         C += E @ atoms.D.T
         form.split_step(H, Z, U, C, Q, system.curvature, 0.0)  # only for Q
         form.split_steps(H, Z, U, C, Q, system.first_inverse, system.curvature, INNER_STEPS)
-        faster = (1 + math.sqrt(1 + 4 * t * t)) / 2
+        factor, t = next_momentum(t)
         np.subtract(Z, last, out=Y)
-        Y *= X.dtype.type((t - 1) / faster)
+        Y *= X.dtype.type(factor)
         Y += Z
-        last[:], t = Z, faster
-        side.approach()
+        last[:] = Z
+        outliers.halve_thresholds()
     return Z
 
 

@@ -29,17 +29,17 @@ from vrmf.running.clock import check_time
 from vrmf.terms.base import AbstractRowTerm
 from vrmf.terms.sets import Absent
 
-#: Roundings of x, or of the products of entries and atoms, by which x − hD may be off.
+#: The error of x − hD in units of the rounding error of x, or of the products of entries and atoms.
 ROUNDINGS = 8.0
 
-#: Products of entries and atoms that exceed the row by more than this factor are larger than they need be.
+#: Products of entries and atoms are needlessly large if they exceed the row by more than this factor.
 MODEST = 32.0
 
-#: Codes of a fast method may be off by roundings up to this error. Beyond, as where entries are 10⁵ times
-#: the threshold of outliers in single precision, they would excuse any code.
+#: Codes of a fast method may have an error up to this one if it may be due to rounding. Beyond it any code
+#: would be accepted, as where entries are 10⁵ times the threshold of outliers in single precision.
 MOST_EXCUSED = 0.1
 
-#: Entries of codes that kernels get at a time: so long a fit does not look at the clock.
+#: Entries of codes that kernels get at a time; a fit checks its time limit in between.
 ENTRIES_AT_A_TIME = 1024
 
 Numbers = tuple[float, float, float, float]
@@ -53,7 +53,7 @@ class AbstractNewtonCoder(ABC):
 
     @abstractmethod
     def measure(self, x: Array, atoms: Atoms, H: Array, proof: Array | None) -> tuple[Array, Array]:
-        """Return the absolute errors of codes, and the sizes of what is rounded in their rows.
+        """Return the absolute errors of codes, and the sizes of the numbers that are rounded in their rows.
 
         Codes are in the precision of the user, rows in double precision. ``proof`` is what ``move``
         returned, if these codes come from there.
@@ -63,7 +63,7 @@ class AbstractNewtonCoder(ABC):
     def move(
         self, x: Array, atoms: Atoms, H: Array, like: np.dtype[Any], allowed: Array, budget: int
     ) -> tuple[Array, Array | None]:
-        """Move codes to their optimum in place; return the steps of each, and what helps to measure them.
+        """Move codes to their optimum in place; return the steps of each, and subgradients that prove it.
 
         All is in double precision; the ends of intervals are as they are in the precision ``like``.
         """
@@ -87,7 +87,7 @@ class AbstractNewtonCoder(ABC):
         if not len(rows) or budget <= 0:
             return
         before, H = _products(codes.H[rows], atoms), _double(codes.H[rows])
-        # A code whose own rounding is too large, and larger than it need be, is no place to start from.
+        # No step starts from a code whose rounding error is too large, and needlessly so.
         close = ROUNDINGS * _eps(X) * atoms.norm * before <= tol * codes.scale[rows] / 2
         H[~(close | (before <= MODEST * size))] = 0
         rows_at_a_time = max(1, ENTRIES_AT_A_TIME // H.shape[1])
@@ -99,7 +99,7 @@ class AbstractNewtonCoder(ABC):
     def _settle(
         self, codes: Codes, rows: Array, x: Array, H: Array, atoms: Atoms, tol: float, budget: int
     ) -> None:
-        """Move some codes from ``H`` to their optimum, and write what is known of them."""
+        """Move some codes from ``H`` to their optimum, and write their errors and iterations."""
         assert codes.scale is not None
         steps, proof = self.move(x, atoms, H, codes.H.dtype, tol * codes.scale[rows], budget)
         codes.H[rows] = H
@@ -181,7 +181,7 @@ class GroupNewtonCoder(AbstractNewtonCoder):
 
 
 class LastResort(AbstractMethod):
-    """No method of its own: codes from which the last resort begins, where no fast method is of use."""
+    """Codes from which the last resort starts at once, where no fast method applies."""
 
     def applies_to(self, task: Task) -> bool:
         newton = newton_coder(task.code, task.outliers)

@@ -22,19 +22,26 @@ from vrmf.coding.forms import AbstractForm, form_of
 from vrmf.coding.system import System
 from vrmf.running.clock import check_time
 
-#: Steps of splitting before the first Newton steps, and the atoms for which there is one more, up to a
-#: bound. After Newton steps that fail there are twice as many.
+#: Steps of splitting before the first Newton steps, for few atoms.
 FIRST_STEPS = 8
+
+#: There is one more such step for each so many atoms.
 ATOMS_FOR_ONE_MORE = 64
+
+#: Bound on the steps before the first Newton steps.
 MOST_FIRST_STEPS = 16
+
+#: After Newton steps that fail there are twice as many steps as before, up to this bound.
 MOST_STEPS = 400
 
-#: The weight ρ is adapted after these steps, when it is off by more than MISFIT.
+#: The weight ρ may be adapted after these numbers of steps.
 ADAPT_AT = (4, 8, 16, 32, 64, 128, 256)
+
+#: It is adapted when it is wrong by more than this factor.
 MISFIT = 2.5
 
-#: ρ stays within this factor of where it began: on rows that are fitted exactly it would vanish.
-REACH = 10.0
+#: ρ stays within this factor of its first value: on rows that are fitted exactly it would vanish.
+MOST_CHANGE = 10.0
 
 
 class Splitting(AbstractMethod):
@@ -70,7 +77,7 @@ def split_codes(
     """Minimise ½ hAhᵀ − c·h + φ(h) for each row c of ``C`` until its absolute error is at most ``allowed``.
 
     The error is the distance of 0 to the subdifferential, or a bound on it, always computed from the
-    code that is returned; it is told in units of ``scale``.
+    code that is returned; it is given in units of ``scale``.
     """
     dtype = C.dtype
     P = np.zeros_like(C) if start is None else form.feasible(start.astype(dtype, copy=False))
@@ -79,31 +86,37 @@ def split_codes(
     splitting = _Splitting(system, form)
     steps = min(FIRST_STEPS + len(system.A) // ATOMS_FOR_ONE_MORE, MOST_FIRST_STEPS)
     c, spent, split_next = C, 0, start is None
-    while len(account.alive):
+    while len(account.open_rows):
         check_time()
         if split_next:
             steps = min(steps, max_iter - spent)
             P = splitting.run(c, None if start is None else P, steps)
-            account.iterations[account.alive] += steps
+            account.iterations[account.open_rows] += steps
             spent, steps = spent + steps, min(2 * steps, MOST_STEPS)
         force = c - P @ system.A
         miss, residual = form.conditions(P, force, system)
-        done = miss <= allowed[account.alive]
-        if not np.all(done):
-            done |= miss <= rounding * np.sqrt(row_squares(P))
+        done = _are_done(miss, allowed[account.open_rows], rounding, P)
         ended = done if spent < max_iter else np.ones_like(done)
         if np.any(ended):
-            going = account.close(ended, P, miss, done)
-            P, c, force, residual = P[going], c[going], force[going], residual[going]
-            splitting.keep(going)
-        if len(account.alive) and (split_next or spent == 0):
-            rounds = form.newton(P, force, residual, system, allowed[account.alive], max_iter - spent)
-            account.iterations[account.alive] += np.abs(rounds)
+            stay = account.close(ended, P, miss, done)
+            P, c, force, residual = P[stay], c[stay], force[stay], residual[stay]
+            splitting.retain(stay)
+        if len(account.open_rows) and (split_next or spent == 0):
+            rounds = form.newton(P, force, residual, system, allowed[account.open_rows], max_iter - spent)
+            account.iterations[account.open_rows] += np.abs(rounds)
             spent += int(np.max(np.abs(rounds)))
             split_next = not np.any(rounds > 0)
         else:
             split_next = True
     return account.codes()
+
+
+def _are_done(miss: Array, allowed: Array, rounding: float, P: Array) -> Array:
+    """Return which codes have an allowed error, or one that is nothing but rounding."""
+    done = miss <= allowed
+    if not np.all(done):
+        done |= miss <= rounding * np.sqrt(row_squares(P))
+    return done
 
 
 class _Splitting:
@@ -140,8 +153,8 @@ class _Splitting:
                 inverse = self._inverse()
         return form.merge(self.Z)
 
-    def keep(self, rows: Array) -> None:
-        """Go on with some of the rows."""
+    def retain(self, rows: Array) -> None:
+        """Retain some of the rows."""
         if self.Z is not None and self.U is not None:
             self.Z, self.U = self.Z[rows], self.U[rows]
 
@@ -149,7 +162,7 @@ class _Splitting:
         """Change ρ by about the given factor if that is worth while; return by what it was changed."""
         if 1 / MISFIT < factor < MISFIT:
             return 1.0
-        low, high = self.system.curvature / REACH, self.system.curvature * REACH
+        low, high = self.system.curvature / MOST_CHANGE, self.system.curvature * MOST_CHANGE
         before, self.rho = self.rho, min(max(factor * self.rho, low), high)
         return self.rho / before
 

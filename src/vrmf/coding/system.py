@@ -62,10 +62,10 @@ class System:
     def _factorise(self) -> tuple[Array | None, float]:
         mean = float(np.mean(np.diagonal(self.A), dtype=np.float64)) or 1.0
         inverse, factor = _inverse(self.A)
-        # Newton steps correct themselves, so an inverse of a digit or two is of use.
+        # Newton steps correct errors of the last ones, so an inverse with a digit or two is good enough.
         if inverse is not None and self.bound * _largest_row(inverse) > 0.05 / self._eps:
             inverse = None
-        if factor is None:  # singular: let the flat directions count as a thousandth
+        if factor is None:  # singular: the null space gets a thousandth of the curvature
             factor = _inverse(shifted(self.A, 1e-3 * mean))[1]
         pivots = np.diagonal(factor) if factor is not None else np.full(len(self.A), mean**0.5)
         geometric = float(np.exp(2 * np.mean(np.log(pivots, dtype=np.float64))))

@@ -15,7 +15,7 @@ from vrmf.comparing.contestants import Contestant, our_solver
 from vrmf.comparing.measuring import Snapshot, WarmProblem, Yardstick
 from vrmf.comparing.peers import Setting, peers_of
 from vrmf.dictionaries import atoms_from_rows, feasible
-from vrmf.estimators import ESTIMATORS
+from vrmf.estimators import ESTIMATORS, AbstractFactorizer
 from vrmf.formulations import Formulation
 from vrmf.problem import Problem
 from vrmf.solvers import SOLVERS
@@ -155,21 +155,15 @@ def compare(
     estimator = ESTIMATORS[model](
         n_components, random_state=random_state, n_jobs=threads, **(parameters or {})
     )
-    next(estimator.iterate(rows[: max(n_components or 0, 500)]))  # which compiles what a start needs
-    began = time.perf_counter()
-    first = next(estimator.iterate(rows))
-    began = time.perf_counter() - began
+    first, start_seconds = _timed_start(estimator, rows, n_components)
     problem = Problem(first.stage.formulation, as_source(rows, n_jobs=threads))
     weights = estimator._weights_for(len(rows), first.stage.weights)
     setting = Setting(rows, problem, first.D, weights, first.stage.seed, threads)
-    ours = [our_solver(name, problem, first.D, first.stage.seed, began) for name in solvers]
+    ours = [our_solver(name, problem, first.D, first.stage.seed, start_seconds) for name in solvers]
     others, missing = peers_of(model, setting) if peers else ([], [])
     measured = as_source(_measured_rows(rows, random_state), n_jobs=threads)
     yardstick = Yardstick(WarmProblem(problem.formulation, measured))
-    curves = []
-    for contestant in (*ours, *others):
-        tell(contestant.name)
-        curves.append(_curve(yardstick, *_run(contestant, seconds)))
+    curves = [_curve(yardstick, *_run(contestant, seconds, tell)) for contestant in (*ours, *others)]
     return Comparison(
         model,
         len(first.D),
@@ -183,8 +177,19 @@ def compare(
     )
 
 
-def _run(contestant: Contestant, seconds: float) -> tuple[Contestant, list[Snapshot]]:
+def _timed_start(estimator: AbstractFactorizer, rows: Array, n_components: int | None) -> tuple[Any, float]:
+    """Return the first iterate of a fit, and the seconds until it, without those of compilation."""
+    next(estimator.iterate(rows[: max(n_components or 0, 500)]))  # which compiles what a start needs
+    began = time.perf_counter()
+    first = next(estimator.iterate(rows))
+    return first, time.perf_counter() - began
+
+
+def _run(
+    contestant: Contestant, seconds: float, tell: Callable[[str], None]
+) -> tuple[Contestant, list[Snapshot]]:
     """Return a contestant with its dictionaries: none if another library fails, which its note tells."""
+    tell(contestant.name)
     try:
         return contestant, contestant.snapshots(seconds)
     except Exception as error:

@@ -16,8 +16,9 @@ from vrmf.arrays import Array
 from vrmf.block import Block
 from vrmf.sources import AbstractSource, RowCheck, as_source
 from vrmf.sources.base import check_sizes
+from vrmf.sources.conversion import as_table
 from vrmf.sources.lazy import lazy_part
-from vrmf.sources.tables import AbstractTable, as_table, is_mapped, without_mask
+from vrmf.sources.tables import AbstractTable, is_mapped, without_mask
 
 #: Names of features that an error shows at most.
 MOST_NAMES = 5

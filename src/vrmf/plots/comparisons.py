@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from vrmf.plots.panels import GREY, LABEL, SMALL, TITLE, bare, message, new_axes, panels
+from vrmf.plots.panels import GREY, LABEL, SMALL, TITLE, draw_thin_frame, message, new_axes, panels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-#: Colours that remain distinct without red or green vision (Okabe and Ito): ours, and those of others.
+#: Colours of our solvers, which remain distinct without red or green vision (Okabe and Ito).
 OURS = ("#0072B2", "#56B4E9", "#009E73", "#000000")
+
+#: Colours of other libraries.
 OTHERS = ("#D55E00", "#E69F00", "#CC79A7", "#6E6E6E")
 
 #: The columns of a curve that are drawn, and what their axes are called.
@@ -50,7 +52,7 @@ def comparison(found: Any, ax: Axes | None = None) -> Axes:
     ax.set_title(title, fontsize=TITLE)
     ((left, right),) = panels(ax, 1, 2, gap=48)
     for panel, (column, label) in zip((left, right), LABELS.items(), strict=True):
-        bare(panel)
+        draw_thin_frame(panel)
         _draw(panel, found, column)
         panel.set_xscale("log")
         panel.set_xlabel("seconds", fontsize=LABEL)

@@ -14,15 +14,16 @@ from vrmf.plots.panels import (
     LABEL,
     ORANGE,
     SMALL,
-    bare,
     check_fitted,
     draw_image,
+    draw_thin_frame,
     feature_axis,
     image_shape_of,
     new_axes,
     panels,
 )
-from vrmf.sources.tables import AbstractRowTable, ArrayTable, as_table
+from vrmf.sources.conversion import as_table
+from vrmf.sources.tables import AbstractRowTable, ArrayTable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -159,7 +160,7 @@ def _curves(parts: _Parts, places: Array, what: str, ax: Axes | None) -> Axes:
             marked = parts.mask[place]
             right.plot(places[marked], parts.rest[place][marked], "o", color=ORANGE, markersize=3)
         for panel in (left, right):
-            bare(panel)
+            draw_thin_frame(panel)
             is_last = place == len(grid) - 1
             panel.tick_params(labelbottom=is_last)
             if is_last and what:

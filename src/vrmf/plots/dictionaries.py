@@ -14,23 +14,26 @@ from vrmf.plots.panels import (
     ORANGE,
     SMALL,
     TITLE,
-    bare,
     check_fitted,
     draw_image,
+    draw_thin_frame,
     feature_axis,
     grid_shape,
     image_shape_of,
     new_axes,
     panels,
-    plain,
+    short_text,
 )
 from vrmf.plots.uses import energies_of_fit
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-#: How many atoms are drawn, if nothing else is said: as images, and as curves or names.
-MOST_IMAGES, MOST_PANELS = 225, 12
+#: How many atoms are drawn as images by default.
+MOST_IMAGES = 225
+
+#: How many atoms are drawn as curves or names by default.
+MOST_PANELS = 12
 
 #: Images up to which each has a number.
 MOST_NUMBERED = 64
@@ -147,7 +150,7 @@ def _curves(components: Array, chosen: list[int], names: Any, ax: Axes | None) -
     low, high = float(min(drawn.min(), 0)), float(max(drawn.max(), 0))
     reach = (high - low) or 1.0
     for place, panel in enumerate(cells[: len(chosen)]):
-        bare(panel)
+        draw_thin_frame(panel)
         panel.axhline(0, color=GREY, linewidth=0.5)
         panel.plot(places, drawn[place], color=BLUE, linewidth=1.1)
         panel.set(ylim=(low - 0.05 * reach, high + 0.05 * reach), yticks=[])
@@ -166,7 +169,7 @@ def _strongest(components: Array, chosen: list[int], names: list[str], top: int,
     columns = min(len(chosen), 2 if len(chosen) in (2, 4) else 3)
     rows = -(-len(chosen) // columns)
     ax = new_axes(ax, 0.4 + 2.3 * columns, 0.4 + rows * (0.35 + 0.17 * top))
-    letters = max(len(plain(name)) for name in names)
+    letters = max(len(short_text(name)) for name in names)
     grid = panels(ax, rows, columns, above=14, beside=6 + 0.58 * SMALL * letters, gap=8)
     cells = [panel for line in grid for panel in line]
     for panel, number in zip(cells, chosen, strict=False):
@@ -174,9 +177,9 @@ def _strongest(components: Array, chosen: list[int], names: list[str], top: int,
         strongest = np.argsort(-np.abs(atom), kind="stable")[:top]
         sizes = np.abs(atom[strongest])
         panel.barh(range(top), sizes, color=np.where(atom[strongest] < 0, ORANGE, BLUE), height=0.7)
-        panel.set_yticks(range(top), [plain(names[i]) for i in strongest])
+        panel.set_yticks(range(top), [short_text(names[i]) for i in strongest])
         panel.invert_yaxis()
-        bare(panel)
+        draw_thin_frame(panel)
         panel.spines["bottom"].set_visible(False)
         panel.tick_params(axis="y", length=0)
         panel.set(xticks=[], xlim=(0, float(sizes.max()) or 1.0))

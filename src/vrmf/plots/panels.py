@@ -143,14 +143,14 @@ def draw_image(ax: Axes, row: Array, shape: tuple[int, ...], *, signed: bool, li
         side.set(color=GREY, linewidth=0.4)
 
 
-def bare(ax: Axes) -> None:
+def draw_thin_frame(ax: Axes) -> None:
     """Leave the axes a thin frame at the left and below, and small numbers."""
     ax.spines[["top", "right"]].set_visible(False)
     ax.spines[["left", "bottom"]].set(color=GREY, linewidth=0.6)
     ax.tick_params(labelsize=SMALL, color=GREY, width=0.6, length=2.5)
 
 
-def plain(text: Any) -> str:
+def short_text(text: Any) -> str:
     """Return text in which no dollar sign begins a formula, so long names cut short."""
     word = str(text)
     word = word if len(word) <= MOST_LETTERS else f"{word[: MOST_LETTERS - 1]}…"

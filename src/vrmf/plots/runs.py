@@ -15,8 +15,8 @@ from vrmf.plots.panels import (
     PALE,
     SMALL,
     TITLE,
-    bare,
     check_fitted,
+    draw_thin_frame,
     message,
     new_axes,
     panels,
@@ -74,7 +74,7 @@ def convergence(model: Any, ax: Axes | None = None, x: str = "passes") -> Axes:
     ax = new_axes(ax, 5.0, 3.8)
     history = {name: np.asarray(column, dtype=np.float64) for name, column in model.history_.items()}
     if not len(history["step"]):
-        return message(ax, f"No history is kept of a stream\n({model.n_samples_seen_} rows seen)")
+        return message(ax, f"A stream has no history\n({model.n_samples_seen_} rows seen)")
     ax.set_title(headline(model), fontsize=TITLE)
     (above,), (below,) = panels(ax, 2, 1, gap=9)
     _draw_objective(above, history, x)
@@ -98,7 +98,7 @@ def headline(model: Any) -> str:
 def _draw_objective(ax: Axes, history: dict[str, Array], x: str) -> None:
     values = history["objective"]
     known = values[np.isfinite(values)]
-    bare(ax)
+    draw_thin_frame(ax)
     ax.set_ylabel("objective", fontsize=LABEL)
     if not len(known):
         message(ax, "No pass has measured the dictionary")
@@ -120,7 +120,7 @@ def _draw_objective(ax: Axes, history: dict[str, Array], x: str) -> None:
 
 def _draw_stationarity(ax: Axes, history: dict[str, Array], x: str, tol: float) -> None:
     values = np.maximum(history["relative_stationarity"], LEAST)
-    bare(ax)
+    draw_thin_frame(ax)
     ax.set_ylabel("relative stationarity", fontsize=LABEL)
     ax.set_yscale("log")
     _draw_lines(ax, history, x, values)

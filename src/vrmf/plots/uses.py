@@ -13,8 +13,8 @@ from vrmf.plots.panels import (
     LABEL,
     ORANGE,
     TITLE,
-    bare,
     check_fitted,
+    draw_thin_frame,
     message,
     new_axes,
     panels,
@@ -114,7 +114,7 @@ def _headline(shares: Array, energies: Array) -> str:
 
 def _bars(ax: Axes, shares: Array, label: str, colour: str) -> None:
     ax.bar(range(1, len(shares) + 1), 100 * shares, color=colour, width=0.8)
-    bare(ax)
+    draw_thin_frame(ax)
     ax.set_ylabel(label, fontsize=LABEL)
     ax.set_xlim(0.4, len(shares) + 0.6)
     ax.set_ylim(bottom=0)

@@ -1,4 +1,4 @@
-"""Tables of Arrow: columns go by name, and the index that pandas wrote is no feature."""
+"""Tables of Arrow: columns are found by name, and the index that pandas wrote is no feature."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from vrmf.sources.tables import AbstractTable, common_float_type, joined, rows_p
 #: What pandas calls a column for an index without a name.
 NAMELESS_INDEX = re.compile(r"__index_level_\d+__")
 
-#: All columns of a file are features.
+#: By default all columns of a file are features.
 WHOLE = FileOptions()
 
 SAME = "Use files with the same columns."
@@ -59,7 +59,7 @@ class Columns:
 class ArrowTable(AbstractTable):
     """Record batches of Arrow: a table in memory, an Arrow (Feather) file, or Parquet's row groups.
 
-    Columns go by name. Those that pandas wrote for its index are names of rows, not features.
+    Columns are found by name. Those that pandas wrote for its index are names of rows, not features.
 
     Parameters
     ----------

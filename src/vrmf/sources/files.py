@@ -30,19 +30,19 @@ from vrmf.sources.options import FileOptions, NoSuchColumn
 from vrmf.sources.tables import AbstractTable, ArrayTable, SlicedTable, SparseTable, two_dimensional
 from vrmf.sources.text import text_table
 
-#: What stands between a file of HDF5 and the data set in it.
+#: The separator between the path of a file and the name of a data set in it.
 INSIDE = "::"
 
-#: The kinds of files that have such.
+#: Suffixes of files that hold data sets with names.
 WITH_DATA_SETS = (".zarr", ".h5", ".hdf5", ".npz", ".mat")
 
-#: What libraries raise at files that are damaged, or not what their names say.
+#: Exceptions that libraries raise for files that are damaged, or whose suffix is wrong.
 DAMAGE = (OSError, LookupError, EOFError, ValueError, BadZipFile, zlib.error, MatReadError)
 
-#: The version of files of MATLAB, 7.3, that are HDF5.
+#: The major version of MATLAB files, 7.3, that are HDF5.
 HDF5_VERSION = 2
 
-#: Suffixes that come after that of a text.
+#: Suffixes of compressed texts.
 COMPRESSED = (".gz", ".bz2", ".zst")
 
 
@@ -60,7 +60,7 @@ def open_table(path: Path, options: FileOptions | None = None) -> AbstractTable:
         raise FileNotFoundError(f"{path} does not exist. Use the path of a file or folder with rows.")
     suffix = _suffix(path)
     if suffix not in OPENERS:
-        raise ValueError(f"{path} is {_strange(path, suffix)}. Use one of {', '.join(OPENERS)}.")
+        raise ValueError(f"{path} is {_reason_against(path, suffix)}. Use one of {', '.join(OPENERS)}.")
     if inside and suffix not in WITH_DATA_SETS:
         raise ValueError(f"{path} has no data sets inside. Use its path without {INSIDE}{inside}.")
     kind = OPENERS[suffix]
@@ -92,8 +92,8 @@ def _suffix(path: Path) -> str:
     return suffix
 
 
-def _strange(path: Path, suffix: str) -> str:
-    """Say what is wrong with a path of no known kind."""
+def _reason_against(path: Path, suffix: str) -> str:
+    """Return why a path cannot be opened."""
     if path.is_dir():
         return "a folder without .parquet files and without images"
     if suffix in (".xlsx", ".xls", ".ods"):

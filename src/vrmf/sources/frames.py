@@ -12,7 +12,6 @@ from vrmf.sources.tables import (
     AbstractRowTable,
     AbstractTable,
     SparseTable,
-    as_table,
     common_float_type,
     joined,
 )
@@ -151,9 +150,8 @@ def index_names(index: Any, start: int, stop: int) -> list[str] | None:
     return [joined(name) for name in index[start:stop]]
 
 
-def labelled_table(X: Any) -> AbstractTable:
-    """Return the table of a DataArray of xarray, with the coordinates that are words as names."""
-    table = as_table(X.data)
+def with_labels(table: AbstractTable, X: Any) -> AbstractTable:
+    """Return the table of what is in a DataArray of xarray, with coordinates that are words as names."""
     rows, features = (_labels(X, dimension) for dimension in X.dims)
     table.feature_names = None if features is None else tuple(features)
     table.row_label = str(X.dims[0])

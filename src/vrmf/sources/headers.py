@@ -14,16 +14,23 @@ from itertools import pairwise
 #: Words for a missing number, in small letters.
 MISSING = ("", "na", "n/a", "nan", "null", "none", "#n/a", "?")
 
-#: What a column without a name is called, and names of a column that holds the names of rows.
+#: Names of columns that have none.
 UNNAMED = ("", "unnamed: 0")
+
+#: Names of a column that holds the names of rows.
 INDEX_NAMES = (*UNNAMED, "index", "id", "row", "rowname", "rownames")
 
 #: Words above a column of names of rows, in small letters.
 ROW_WORDS = (*INDEX_NAMES, "sample", "samples", "name", "names", "label", "cell", "gene", "spectrum")
 
-#: A first line of numbers holds names if there are so many in about equal steps, and so many rows below it.
-#: Steps are about equal if the largest is so many times the smallest, at most.
-LEAST_NAMES, LEAST_ROWS, EVEN = 4, 5, 2.0
+#: A first line of numbers holds names only if it has at least so many, in about equal steps.
+LEAST_NAMES = 4
+
+#: And only if there are at least so many rows below it.
+LEAST_ROWS = 5
+
+#: Steps are about equal if the largest is at most so many times the smallest.
+EVEN = 2.0
 
 #: Numbers are far outside of the range of their column if they are so many times its width beyond it.
 FAR_OUTSIDE = 1.0
@@ -92,14 +99,14 @@ def _axis_in(first: list[str], columns: list[list[str]], are_numbers: list[bool]
     They are names if steps are about equal, and all are far outside of the ranges of their columns. They
     may be names if all are outside of these, or if all steps are equal.
     """
-    kept = [i for i, is_kept in enumerate(are_numbers) if is_kept]
-    places = [_value(first[i], decimal) for i in kept]
+    used = [i for i, is_used in enumerate(are_numbers) if is_used]
+    places = [_value(first[i], decimal) for i in used]
     known = [place for place in places if place is not None and math.isfinite(place)]
     steps = [after - before for before, after in pairwise(known)]
     is_whole = len(known) == len(places) and len(places) >= LEAST_NAMES - 1
     if not is_whole or not (all(step > 0 for step in steps) or all(step < 0 for step in steps)):
         return Header.none
-    beyond = [_beyond(place, columns[i], decimal) for place, i in zip(known, kept, strict=True)]
+    beyond = [_beyond(place, columns[i], decimal) for place, i in zip(known, used, strict=True)]
     sizes = [abs(step) for step in steps]
     is_long = len(known) >= LEAST_NAMES and len(columns[0]) >= LEAST_ROWS
     if is_long and max(sizes) <= EVEN * min(sizes) and min(beyond) > FAR_OUTSIDE:

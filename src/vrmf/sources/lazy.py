@@ -22,8 +22,8 @@ from vrmf.arrays import Array
 from vrmf.block import Block
 from vrmf.checks import whole_number
 from vrmf.sources.base import Reading
+from vrmf.sources.conversion import as_table
 from vrmf.sources.layout import block_slices
-from vrmf.sources.tables import as_table
 from vrmf.sources.threads import single_threaded_blas
 
 

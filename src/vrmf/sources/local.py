@@ -24,9 +24,10 @@ from vrmf.lazily import computed_once
 from vrmf.running.clock import check_time, watched_by
 from vrmf.sources.base import AbstractSource, Reading, RowCheck, added_up
 from vrmf.sources.companions import Carry, Companion
+from vrmf.sources.conversion import as_table
 from vrmf.sources.layout import Layout, block_slices
 from vrmf.sources.selection import Batch, Part, Rows, Sample
-from vrmf.sources.tables import AbstractRowTable, AbstractTable, as_table
+from vrmf.sources.tables import AbstractRowTable, AbstractTable
 from vrmf.sources.threads import single_threaded_blas, thread_count
 
 T = TypeVar("T")
@@ -37,7 +38,7 @@ class LocalSource(AbstractSource):
 
     Parameters
     ----------
-    X : AbstractTable, or whatever :func:`~vrmf.sources.tables.as_table` takes
+    X : AbstractTable, or whatever :func:`~vrmf.sources.conversion.as_table` takes
     n_jobs : int or None
         Threads; None or -1 takes all cores that this process may use.
     mean : array of shape (d,), or None

@@ -13,7 +13,7 @@ class NoSuchColumn(ValueError):
 
 @dataclass(frozen=True)
 class FileOptions:
-    """What a user says of a file; None is found out.
+    """Options for reading a file; what is None is inferred from the file.
 
     The command line has an option of the same name for each but ``only``, which a model tells.
     """
@@ -63,7 +63,7 @@ class FileOptions:
         return tuple(name for name in names if name not in others and name not in self.drop)
 
     def check_unused(self, path: object, *, but: Iterable[str] = ()) -> None:
-        """Raise if there is something that says nothing for this kind of file."""
+        """Raise if an option is given that has no meaning for this kind of file."""
         for name, default in vars(FileOptions()).items():
             if name != "only" and getattr(self, name) != default and name not in but:
                 raise ValueError(f"`{name}` says nothing of {path}, {_REASONS[name]}. Leave it out.")

@@ -1,4 +1,4 @@
-"""Rows that are made block by block: kept in memory, or in a file without a name if they are many.
+"""Rows that are made block by block: held in memory, or in a file without a name if they are many.
 
 >>> import numpy as np
 >>> with Spool(2, np.dtype(float)) as spool:
@@ -17,7 +17,7 @@ import numpy as np
 
 from vrmf.arrays import Array
 
-#: Bytes of rows that are kept in memory at most.
+#: Bytes of rows that are held in memory at most.
 MEMORY_BYTES = 2**29
 
 

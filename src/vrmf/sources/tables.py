@@ -1,10 +1,10 @@
 """Tables: one way to read rows from arrays, sparse matrices, data frames and files.
 
 A table reads consecutive rows as a dense array of floats, a chunk at a time; it never reads all of
-them. ``as_table`` finds the table for what a user has.
+them. :func:`~vrmf.sources.conversion.as_table` finds the table for what a user has.
 
 >>> import numpy as np, scipy.sparse
->>> table = as_table(scipy.sparse.csr_array(np.eye(4)))
+>>> table = SparseTable(scipy.sparse.csr_array(np.eye(4)))
 >>> table.read(1, 3)
 array([[0., 1., 0., 0.],
        [0., 0., 1., 0.]])
@@ -13,31 +13,32 @@ array([[0., 1., 0., 0.],
 from __future__ import annotations
 
 import math
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 
 from vrmf.arrays import Array
 
 #: Bytes of a chunk that is read at once, unless the file has chunks of its own that are larger.
 CHUNK_BYTES = 2**25
 
-#: A memory-mapped array up to this size, and of so many rows, is read by rows: it fits into the cache of
-#: the system, and orders of its rows into memory.
+#: A memory-mapped array of at most so many bytes is read by single rows: it fits into the page cache of the
+#: operating system.
 ROWS_BYTES = 2**30
+
+#: It has at most so many rows, too, since permutations of rows are held in memory.
 MOST_ROWS = 10**6
 
-#: Attributes of zarr arrays and data sets of HDF5 that hold names.
+#: Attributes of zarr arrays and data sets of HDF5 that hold names of features.
 FEATURE_NAMES = ("feature_names", "columns")
+
+#: The same for names of rows.
 ROW_NAMES = ("row_names", "index")
 
-#: Bytes of a page that is read as a whole, at most.
+#: The smallest pages of operating systems, in bytes. To read a page, one entry of it is read.
 PAGE = 4096
 
 
@@ -53,7 +54,7 @@ class AbstractTable(ABC):
     feature_names: tuple[str, ...] | None = None  #: of the columns, where they have names
     row_label: str = "row"  #: what the names of rows are called
     image_shape: tuple[int, int] | None = None  #: height and width, where each row is an image
-    remarks: tuple[str, ...] = ()  #: what was found out of how a file is to be read
+    remarks: tuple[str, ...] = ()  #: what was inferred about the format of a file
 
     @abstractmethod
     def read(self, start: int, stop: int) -> Array:
@@ -193,43 +194,6 @@ class DaskTable(AbstractTable):
         return np.unique(np.cumsum([0, *self.X.chunks[0]]))  # some may be empty
 
 
-def as_table(X: Any) -> AbstractTable:
-    """Return the table for an array, a sparse matrix, a data frame, a data set, or the path of a file."""
-    if isinstance(X, AbstractTable):
-        return X
-    X = without_mask(X)
-    if isinstance(X, str | os.PathLike):
-        from vrmf.sources.files import open_table
-
-        return open_table(Path(X))
-    if scipy.sparse.issparse(X):
-        return SparseTable(two_dimensional(X).tocsr())
-    library = type(X).__module__.partition(".")[0]
-    if library == "xarray":
-        from vrmf.sources.frames import labelled_table
-
-        return labelled_table(two_dimensional(X))
-    if library == "pandas" and X.ndim == 2:
-        from vrmf.sources.frames import frame_table
-
-        return frame_table(X)
-    if library == "polars":
-        from vrmf.sources.frames import polars_table
-
-        return polars_table(X)
-    if library == "pyarrow":
-        from vrmf.sources.arrow import arrow_table
-
-        return arrow_table(X)
-    if library == "dask" and hasattr(X, "to_dask_array"):
-        raise ValueError("The data are a data frame of dask. Use X.to_dask_array(lengths=True).")
-    if library == "dask":
-        return DaskTable(two_dimensional(X))
-    if library in ("zarr", "h5py"):
-        return SlicedTable(two_dimensional(X))
-    return ArrayTable(two_dimensional(np.asanyarray(X)))
-
-
 def _names_in(X: Any, attributes: tuple[str, ...], count: int) -> tuple[str, ...] | None:
     """Return names from an attribute of a zarr array or a data set of HDF5, or None if it has none."""
     known = getattr(X, "attrs", {})
@@ -296,7 +260,7 @@ def rows_per_chunk(n_features: int, dtype: np.dtype[Any]) -> int:
 
 
 def touch(X: Array) -> None:
-    """Have the pages of a mapped array read into the cache of the system, without a copy."""
+    """Have the pages of a mapped array read into the page cache, without a copy."""
     if X.flags.c_contiguous and X.size:
         np.add.reduce(X.reshape(-1)[:: max(1, PAGE // X.itemsize)])
 

@@ -25,7 +25,7 @@ def thread_count(n_jobs: int | None) -> int:
 
 
 class _SingleThreadedBLAS:
-    """A limit on the threads of BLAS that several threads may hold: the last one to leave lifts it."""
+    """A limit on the threads of BLAS that several threads may ask for: the last one to finish lifts it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -34,7 +34,7 @@ class _SingleThreadedBLAS:
         self._inherited: Any = None  # a limit that threads of another process held
 
     def forget_threads(self) -> None:
-        """Begin anew in a process that was forked: who holds the lock and the limit is not here."""
+        """Reset in a forked process, which has none of the threads that held the lock and the limit."""
         self._lock = threading.Lock()
         if self._holders:
             self._holders, self._inherited = 0, self._limit

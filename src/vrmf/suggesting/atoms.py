@@ -10,15 +10,29 @@ import numpy as np
 from vrmf.arrays import Array
 from vrmf.estimators import DictionaryLearning
 
-#: Features up to which it is tried, rows that are used at most, and rows needed for each feature.
-MOST_FEATURES, MOST_ROWS, ROWS_PER_FEATURE = 40, 2000, 20
+#: Such dictionaries are tried up to this number of features.
+MOST_FEATURES = 40
 
-#: Epochs of each fit, the factor between two numbers of atoms, and how often it is applied.
-EPOCHS, FACTOR, STEPS = 8, 1.25, 6
+#: Rows that are used at most.
+MOST_ROWS = 2000
 
-#: Atoms are enough if the next step gains less than the first share of the objective, and less than the
-#: second share of what the step before gained.
-SMALL_GAIN, DROP = 0.04, 0.4
+#: Rows that are needed for each feature.
+ROWS_PER_FEATURE = 20
+
+#: Epochs of each fit.
+EPOCHS = 8
+
+#: The factor between two numbers of atoms that are tried.
+FACTOR = 1.25
+
+#: How often the number of atoms grows by this factor.
+STEPS = 6
+
+#: There are enough atoms if the next step lowers the objective by less than this share of it.
+SMALL_GAIN = 0.04
+
+#: The next step must also lower it by less than this share of what the step before did.
+DROP = 0.4
 
 
 def atom_count(rows: Array, rng: np.random.Generator) -> int | None:

@@ -33,9 +33,15 @@ SAME_NOISE = 3.0
 #: the noise of entries that are cut off at 0 could no longer be left out.
 MANY_ZEROS = 0.25
 
-#: Singular values decrease slowly if more than this share of them stands out, without a gap after the last,
-#: or if more than the second share of them stands out while half as many explain most of the variance.
-SLOW_SHARE, GAP, LARGE_SHARE = 0.2, 1.15, 0.3
+#: Singular values decrease slowly if more than this share of them stands out, without a gap after the last.
+SLOW_SHARE = 0.2
+
+#: There is a gap if the ratio of two singular values is larger than this.
+GAP = 1.15
+
+#: They also decrease slowly if more than this share stands out while half as many explain most of the
+#: variance.
+LARGE_SHARE = 0.3
 
 #: A strict fit counts if so many times more entries are far than in between.
 STRICT_GAP = 8.0
@@ -268,7 +274,7 @@ def _ratio(spreads: Array) -> float:
     return float(high / low) if low > 0 else math.inf
 
 
-def _evened(block: Array) -> Array:
+def _with_equal_spreads(block: Array) -> Array:
     """Return a block whose features have the same standard deviation."""
     spreads = np.std(block, axis=0)
     return np.asarray(block / np.where(spreads > 0, spreads, 1))
@@ -280,11 +286,11 @@ def _of_even_noise(block: Array, rng: np.random.Generator) -> Array:
     As it is if the noise then has about the same size in all features, and has not in those units: spreads
     differ since components differ, and not since features have units of their own.
     """
-    evened = _evened(block)
+    equal = _with_equal_spreads(block)
     if min(block.shape) < 4:
-        return evened
-    here, there = (_ratio(RobustFit.of(each, rng).feature_noise) for each in (block, evened))
-    return block if here < SAME_NOISE and here * SAME_NOISE < there else evened
+        return equal
+    here, there = (_ratio(RobustFit.of(each, rng).feature_noise) for each in (block, equal))
+    return block if here < SAME_NOISE and here * SAME_NOISE < there else equal
 
 
 def _mean_share(rows: Array) -> float:

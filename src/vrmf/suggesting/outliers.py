@@ -19,34 +19,55 @@ from vrmf.arrays import Array
 from vrmf.recovery.noise import TRIM, noise_level, quantum, telling
 from vrmf.suggesting.rank import ROUNDING, Decomposition
 
-#: Rows and features of the part that is fitted, at most.
-FIT_ROWS, FIT_FEATURES = 300, 150
+#: Rows of the part that is fitted, at most.
+FIT_ROWS = 300
+
+#: Features of this part, at most.
+FIT_FEATURES = 150
 
 #: How many times as many entries must be far as are in between: else the noise has long tails.
 CLEAR = 2.0
 
-#: Rounds in which outliers are clipped, in which they are left out, and for each component of a strict fit.
-CLIPPING_ROUNDS, SETTLING_ROUNDS, CLIMBING_ROUNDS = 60, 10, 3
+#: Rounds in which outliers are clipped.
+CLIPPING_ROUNDS = 60
 
-#: The part of the spread of entries below which errors of a fit count for nothing.
+#: Rounds in which outliers are left out.
+SETTLING_ROUNDS = 10
+
+#: Rounds for each component of a strict fit.
+CLIMBING_ROUNDS = 3
+
+#: Errors of a fit below this share of the spread of entries are ignored.
 SMALL = 3e-3
 
-#: How often the rank may grow once outliers are known, by how much, and what noise must be left at most.
-GROWING_ROUNDS, MOST_GROWTH, WORTHWHILE = 4, 2, 0.8
+#: How often the rank may grow once outliers are known.
+GROWING_ROUNDS = 4
+
+#: By how much it may grow each time.
+MOST_GROWTH = 2
+
+#: A larger rank is taken if it leaves at most this share of the noise.
+WORTHWHILE = 0.8
 
 #: The largest rank of a strict fit.
 STRICT_RANK = 6
 
-#: Entries are near up to the first number of standard deviations of the noise, and far beyond the second.
-NEAR, FAR = 3.5, 6.0
+#: Entries are near a fit up to so many standard deviations of the noise.
+NEAR = 3.5
 
-#: Gross outliers are at least the first and at most the second share of the entries. There are more far
-#: entries than entries in between: heavy tails and poor fits have more in between.
-LEAST_SHARE, MOST_SHARE = 2e-3, 0.35
+#: Entries are far from a fit beyond so many standard deviations of the noise.
+FAR = 6.0
+
+#: Gross outliers are at least this share of the entries. More entries are far than in between: heavy tails
+#: and poor fits have more in between.
+LEAST_SHARE = 2e-3
+
+#: Gross outliers are at most this share of the entries.
+MOST_SHARE = 0.35
 
 
-#: Makes outliers harmless: from rows, a fit and the level of the noise.
-Taming = Callable[[Array, Array, float], Array]
+#: Replaces outliers by harmless values, given rows, a fit and the level of the noise.
+Replacement = Callable[[Array, Array, float], Array]
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,16 +90,18 @@ class RobustFit:
         """
         part = fitted_part(X)
         rank = max(1, Decomposition.of(part).rank(rng))
-        fit = cls._judged(part, truncated(part, rank), rank)
+        fit = cls._measured(part, truncated(part, rank), rank)
         if fit.far_share < LEAST_SHARE:
             return fit
-        fit = cls._settled(part, _refitted(part, fit.low_rank, rank, CLIPPING_ROUNDS, _clipped), rank)
+        fit = cls._without_outliers(
+            part, _refitted(part, fit.low_rank, rank, CLIPPING_ROUNDS, _clipped), rank
+        )
         for _ in range(GROWING_ROUNDS):
             found = Decomposition.of(_trimmed(part, fit.low_rank, fit.noise)).rank(rng)
             if found <= fit.rank:
                 break
             rank = min(found, fit.rank + MOST_GROWTH)
-            grown = cls._settled(part, fit.low_rank, rank)
+            grown = cls._without_outliers(part, fit.low_rank, rank)
             if grown.noise > WORTHWHILE * fit.noise:
                 break
             fit = grown
@@ -92,15 +115,15 @@ class RobustFit:
         that few components explain are lost as well.
         """
         part = fitted_part(X)
-        L, rank = _climbed(part, rng)
-        return cls._settled(part, L, rank)
+        L, rank = _strict_fit(part, rng)
+        return cls._without_outliers(part, L, rank)
 
     @classmethod
-    def _settled(cls, part: Array, L: Array, rank: int) -> RobustFit:
-        return cls._judged(part, _refitted(part, L, rank, SETTLING_ROUNDS, _trimmed), rank)
+    def _without_outliers(cls, part: Array, L: Array, rank: int) -> RobustFit:
+        return cls._measured(part, _refitted(part, L, rank, SETTLING_ROUNDS, _trimmed), rank)
 
     @classmethod
-    def _judged(cls, part: Array, L: Array, rank: int) -> RobustFit:
+    def _measured(cls, part: Array, L: Array, rank: int) -> RobustFit:
         level = _level(part, L)
         shown = telling(part)
         sizes = np.abs(part - L)[shown if np.any(shown) else ...] / level
@@ -133,7 +156,7 @@ def _level(X: Array, L: Array) -> float:
     return max(noise_level((X - L)[telling(X)]), least)
 
 
-def _climbed(X: Array, rng: np.random.Generator) -> tuple[Array, int]:
+def _strict_fit(X: Array, rng: np.random.Generator) -> tuple[Array, int]:
     """Return a strict fit and its rank, which grows by one while components stand out."""
     L = np.zeros_like(X) + np.median(X, axis=0)
     for rank in range(STRICT_RANK):
@@ -144,10 +167,10 @@ def _climbed(X: Array, rng: np.random.Generator) -> tuple[Array, int]:
     return L, STRICT_RANK
 
 
-def _refitted(X: Array, L: Array, rank: int, rounds: int, tamed: Taming) -> Array:
+def _refitted(X: Array, L: Array, rank: int, rounds: int, replaced: Replacement) -> Array:
     """Return the low-rank fit after some rounds without most of the outliers' influence."""
     for _ in range(rounds):
-        L = truncated(tamed(X, L, _level(X, L)), rank)
+        L = truncated(replaced(X, L, _level(X, L)), rank)
     return L
 
 

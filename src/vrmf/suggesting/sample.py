@@ -21,12 +21,17 @@ from vrmf.sources import AbstractSource, as_source
 #: Rows that are read, at most, unless the user says otherwise.
 MOST_ROWS = 2000
 
-#: Entries that are read, at most: wide rows are fewer, but not fewer than LEAST_ROWS.
-MOST_ENTRIES, LEAST_ROWS = 2**24, 200
+#: Entries that are read, at most, so that fewer rows are read if they are wide.
+MOST_ENTRIES = 2**24
 
-#: Rows and features of the block in which singular values are computed. If there are fewer rows there
-#: may be more features.
-BLOCK_ROWS, BLOCK_FEATURES = 1000, 400
+#: Rows that are read at least, however wide they are.
+LEAST_ROWS = 200
+
+#: Rows of the block of which singular values are computed.
+BLOCK_ROWS = 1000
+
+#: Features of this block; there may be more of them if there are fewer rows.
+BLOCK_FEATURES = 400
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,8 +6,10 @@ are a hundred times too large have larger singular values than any component, so
 >>> rng = np.random.default_rng(0)
 >>> X = rng.standard_normal((200, 3)) @ rng.standard_normal((3, 50)) + 0.1 * rng.standard_normal((200, 50))
 >>> is_spike = rng.random(X.shape) < 0.03
->>> bool(np.all(tamed(X + 1000 * is_spike, rng)[1] == is_spike)), bool(np.any(tamed(X, rng)[1]))
-(True, False)
+>>> bool(np.all(with_spikes_clipped(X + 1000 * is_spike, rng)[1] == is_spike))
+True
+>>> bool(np.any(with_spikes_clipped(X, rng)[1]))
+False
 """
 
 from __future__ import annotations
@@ -20,9 +22,14 @@ from vrmf.recovery.noise import noise_level
 from vrmf.suggesting.outliers import CLEAR, FAR, LEAST_SHARE, MOST_SHARE, NEAR, RobustFit, fitted_part
 from vrmf.suggesting.rank import Decomposition
 
-#: Spikes are beyond so many times the spread of their feature, and beyond a valley: so many times fewer
-#: entries than spikes are between the valley's two ends, whose ratio is VALLEY.
-LARGE, VALLEY, FEWER = 10.0, 2.0, 10.0
+#: Spikes are beyond so many times the spread of their feature.
+LARGE = 10.0
+
+#: Between spikes and other entries is a valley, an interval with few entries: the ratio of its ends.
+VALLEY = 2.0
+
+#: There are so many times fewer entries in the valley than spikes.
+FEWER = 10.0
 
 #: Rows and columns that many large entries share make a block of them: what the shares of its row and
 #: column let expect of an entry is then near 1.
@@ -31,9 +38,11 @@ MOST_EXPECTED = 0.5
 #: Places where a valley is sought.
 PLACES = 40
 
-#: Rounds in which missing entries are filled by a fit of a rank, and the rank up to which it grows by ones,
-#: then by larger steps.
-COMPLETION_ROUNDS, STEPS = 10, 8
+#: Rounds in which missing entries are filled by a fit of a rank.
+COMPLETION_ROUNDS = 10
+
+#: The rank grows by one in so many, at least by one.
+STEPS = 8
 
 
 def without_spikes(block: Array, are_counts: bool, rng: np.random.Generator) -> tuple[Array, float]:
@@ -41,11 +50,11 @@ def without_spikes(block: Array, are_counts: bool, rng: np.random.Generator) -> 
 
     Of counts that have some it is a part of the block.
     """
-    tame, found = tamed(block, rng)
+    clipped, found = with_spikes_clipped(block, rng)
     if are_counts:
         more = spikes_of_counts(fitted_part(block), rng)
         if np.any(found) and not np.any(more):  # which may be too large for a fit
-            more = spikes_of_counts(fitted_part(tame), rng)
+            more = spikes_of_counts(fitted_part(clipped), rng)
         if np.any(more):
             block, found = fitted_part(block), fitted_part(found) | more
     if not np.any(found):
@@ -54,7 +63,7 @@ def without_spikes(block: Array, are_counts: bool, rng: np.random.Generator) -> 
     return np.maximum(filled, 0) if are_counts else filled, float(np.mean(found))
 
 
-def tamed(X: Array, rng: np.random.Generator) -> tuple[Array, Array]:
+def with_spikes_clipped(X: Array, rng: np.random.Generator) -> tuple[Array, Array]:
     """Return X with entries far beyond all others, if they are scattered, moved closer, and which they are.
 
     Heavy tails have ever fewer entries further out, but no valley. Large entries that a few components

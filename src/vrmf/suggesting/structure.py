@@ -19,11 +19,23 @@ LEAST_FEATURES = 20
 #: something. Noise lowers it.
 NEIGHBOURS = 0.3
 
-#: The narrowest image, and how much more the pixel below is like a pixel than those beside that one.
-LEAST_SIDE, BELOW = 5, 0.05
+#: The least height and width of an image.
+LEAST_SIDE = 5
 
-#: Codes that are compared at most, searches for a rotation and their rounds, and normal data beside them.
-MOST_CODES, ROTATIONS, ROTATION_ROUNDS, NORMAL_DRAWS = 30, 3, 60, 2
+#: By how much a pixel must correlate more with the one below it than with that one's neighbours.
+BELOW = 0.05
+
+#: Bound on the codes that are rotated.
+MOST_CODES = 30
+
+#: Searches for the best rotation, each from a random one.
+ROTATIONS = 3
+
+#: Rounds of each search.
+ROTATION_ROUNDS = 60
+
+#: Draws of normal data with which codes are compared.
+NORMAL_DRAWS = 2
 
 
 # ------------------------------------------------------------------ the order of features
@@ -103,7 +115,7 @@ def sparseness(codes: Array, rng: np.random.Generator) -> float:
     >>> abs(sparseness(rng.standard_normal((1000, 6)), rng)) < 0.05
     True
     """
-    Z = _white(codes)
+    Z = _uncorrelated(codes)
     if Z.shape[1] < 2 or len(Z) < 5 * Z.shape[1]:
         return 0.0
     norms = np.linalg.norm(Z, axis=1, keepdims=True)
@@ -111,15 +123,15 @@ def sparseness(codes: Array, rng: np.random.Generator) -> float:
     for _ in range(NORMAL_DRAWS):
         G = rng.standard_normal(Z.shape)
         G *= norms / np.linalg.norm(G, axis=1, keepdims=True)
-        normal.append(_mean_rotated(_white(G), rng))
+        normal.append(_mean_rotated(_uncorrelated(G), rng))
     return 1 - _mean_rotated(Z, rng) / float(np.mean(normal))
 
 
-def _white(codes: Array) -> Array:
+def _uncorrelated(codes: Array) -> Array:
     """Return uncorrelated codes of variance 1 that span the same, at most MOST_CODES of them."""
     U, values, _ = np.linalg.svd(codes - np.mean(codes, axis=0), full_matrices=False)
-    kept = values > 1e-7 * max(float(np.max(values, initial=0)), 1e-300)
-    return np.asarray(U[:, kept][:, :MOST_CODES] * len(codes) ** 0.5)
+    large = values > 1e-7 * max(float(np.max(values, initial=0)), 1e-300)
+    return np.asarray(U[:, large][:, :MOST_CODES] * len(codes) ** 0.5)
 
 
 def _mean_rotated(Z: Array, rng: np.random.Generator) -> float:

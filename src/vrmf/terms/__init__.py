@@ -10,12 +10,12 @@ To write your own, subclass :class:`AbstractRowTerm` with a frozen dataclass and
 ``row_values`` and ``prox``; nothing else is needed.
 """
 
-from vrmf.terms.base import AbstractRowTerm, AbstractSet, AbstractTerm, Trait
+from vrmf.terms.base import AbstractRowTerm, AbstractSet, AbstractTerm, Sum
 from vrmf.terms.groups import GroupL2
 from vrmf.terms.penalties import L1, Free, MaxColumnNorm, Ridge
 from vrmf.terms.quadratic import LowRankQuadratic, Quadratic, chain_laplacian, grid_laplacian
 from vrmf.terms.sets import Absent, Box, NonNegative, Simplex, UnitBall
-from vrmf.terms.sums import Sum
+from vrmf.terms.traits import Trait
 
 __all__ = [
     "L1",

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from vrmf._momentum import next_momentum
 from vrmf.arrays import Array
+from vrmf.compiled import compiled_in_order
 
 
-@njit(cache=True, nogil=True)
+@compiled_in_order
 def overlapping_prox(
     Z: Array, members: Array, ends: Array, radii: Array, max_iter: int
-) -> tuple[Array, int]:  # pragma: no cover - compiled
+) -> tuple[Array, int]:
     """Return the prox of each row z of ``Z``, and how many rows stopped short.
 
     Group g owns a dual vector u_g in the ball of radius ``radii[g]``, and p = z − Σ_g u_g. The dual
@@ -46,13 +47,10 @@ def overlapping_prox(
             for i in range(len(members)):
                 moved = max(moved, abs(new[i] - y[i]))
                 uphill += (y[i] - new[i]) * (new[i] - u[i])
-            if uphill > 0:
-                t = 1.0
-            faster = (1 + np.sqrt(1 + 4 * t * t)) / 2
+            momentum, t = next_momentum(t, uphill > 0)
             for i in range(len(members)):
-                y[i] = new[i] + (t - 1) / faster * (new[i] - u[i])
+                y[i] = new[i] + momentum * (new[i] - u[i])
                 u[i] = new[i]
-            t = faster
             iteration += 1
         if moved > 1e-12 * size:
             unfinished += 1

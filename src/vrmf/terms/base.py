@@ -13,86 +13,29 @@ array([[1., 0.]])
 
 A term acts on a matrix. Most act on each of its rows alone (:class:`AbstractRowTerm`), and only
 those can describe codes and outliers, where a row is a sample; the others couple the rows
-(:class:`AbstractTerm`), as the max-norm does.
+(:class:`AbstractTerm`), as the max-norm does. Row terms add up to a :class:`Sum`.
 """
 
 from __future__ import annotations
 
-import enum
+import itertools
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
-from vrmf.arrays import Array
+from vrmf.arrays import Array, within
+from vrmf.checks import check_flags
+from vrmf.lazily import computed_once
+from vrmf.terms.composition import common_traits, order_of_proxes
+from vrmf.terms.douglas_rachford import split_prox
+from vrmf.terms.traits import Canonical, Trait
 
-if TYPE_CHECKING:
-    from vrmf.terms.groups import GroupL2
-    from vrmf.terms.sums import Sum
-
-
-class Trait(enum.Enum):
-    """A property of a term that decides how it may be combined with others."""
-
-    ENTRYWISE = "a sum over entries of one function of one variable"
-    INTERVAL = "the indicator of an interval for each entry"
-    HOMOGENEOUS = "f(c z) = c f(z) for every c > 0"
-    RADIAL = "an increasing function of the norm of the row"
-    GROUP_RADIAL = "a sum of increasing functions of the norms of disjoint parts of the row"
-    QUADRATIC = "½ tr(Z Q Zᵀ): the prox is linear and commutes with rotations of the rows"
-    ROTATABLE = "unchanged when an orthogonal matrix mixes the rows"
-
-
-@dataclass(frozen=True)
-class Canonical:
-    """A row term in numbers, as compiled kernels take it.
-
-    f(z) = slope·‖z‖₁ + (ridge/2)‖z‖² + groups(z) for low ≤ zⱼ ≤ high, and ‖z‖ ≤ 1 if ``in_ball``.
-
-    >>> Canonical(slope=0.5) + Canonical(low=0.0) + Canonical(ridge=0.1)
-    Canonical(slope=0.5, ridge=0.1, low=0.0, high=inf, in_ball=False, groups=None)
-    """
-
-    slope: float = 0.0
-    ridge: float = 0.0
-    low: float = -math.inf
-    high: float = math.inf
-    in_ball: bool = False
-    groups: GroupL2 | None = None
-
-    def __post_init__(self) -> None:
-        if not (0 <= self.slope < math.inf and 0 <= self.ridge < math.inf and self.low <= self.high):
-            raise ValueError(f"{self!r} is no convex term. Use slope ≥ 0, ridge ≥ 0 and low ≤ high.")
-
-    def __add__(self, other: Canonical) -> Canonical | None:
-        """Return the form of the sum, or None if both have groups."""
-        if self.groups is not None and other.groups is not None:
-            return None
-        return Canonical(
-            self.slope + other.slope,
-            self.ridge + other.ridge,
-            max(self.low, other.low),
-            min(self.high, other.high),
-            self.in_ball or other.in_ball,
-            self.groups or other.groups,
-        )
-
-    @property
-    def is_entrywise(self) -> bool:
-        """Whether the term acts on each entry alone."""
-        return not self.in_ball and self.groups is None
-
-    @property
-    def is_radial(self) -> bool:
-        """Whether the term depends on the norm of the row alone."""
-        return self.slope == 0 and self.groups is None and self.low == -math.inf and self.high == math.inf
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether the term is a ridge, or nothing."""
-        return self.is_radial and not self.in_ball
+#: Bound on the parts of a sum, since all orders of them are tried.
+MOST_PARTS = 6
 
 
 class AbstractTerm(ABC):
@@ -133,8 +76,6 @@ class AbstractTerm(ABC):
         return Z - self.prox(Z, 1.0)
 
     def __add__(self, other: AbstractTerm) -> Sum:
-        from vrmf.terms.sums import Sum
-
         return Sum((self, other))
 
 
@@ -160,6 +101,131 @@ class AbstractSet(AbstractRowTerm):
         return np.where(self.violation(Z) <= feasibility_tolerance(Z.dtype), 0.0, np.inf)
 
 
+@dataclass(frozen=True)
+class Sum(AbstractRowTerm):
+    """The sum of row terms, f = Σᵢ termsᵢ.
+
+    Parameters
+    ----------
+    terms : sequence of AbstractRowTerm
+        The parts; sums among them are taken apart.
+    iterative : bool
+        Whether to compute the prox by Douglas–Rachford splitting, to rounding level, where no
+        closed form is known. The result lies exactly in the sets of the second half of the split.
+
+    Examples
+    --------
+    >>> from vrmf.terms import L1, NonNegative, Ridge, Simplex, UnitBall
+    >>> both = Sum((NonNegative(), UnitBall()))
+    >>> both.prox(np.array([[3.0, 4.0, -12.0]]), step=1.0)
+    array([[0.6, 0.8, 0. ]])
+    >>> (L1(1.0) + NonNegative() + Ridge(1.0)).prox(np.array([[5.0, -2.0]]), step=1.0)
+    array([[2., 0.]])
+    >>> L1(1.0) + Simplex()  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+        ...
+    ValueError: No closed-form prox is known for L1(weight=1.0) + Simplex(). Use `Sum(terms, ...
+    """
+
+    terms: tuple[AbstractTerm, ...]
+    iterative: bool = False
+
+    def __post_init__(self) -> None:
+        check_flags(self)
+        if not isinstance(self.terms, Iterable):
+            raise ValueError(f"`terms` is {self.terms!r}. Use a sequence of terms.")
+        parts: list[AbstractTerm] = []
+        for term in self.terms:
+            parts.extend(term.terms if isinstance(term, Sum) else [term])
+        if len(parts) > MOST_PARTS:
+            raise ValueError(f"`terms` has {len(parts)} parts. Use at most {MOST_PARTS}.")
+        iterative = self.iterative or any(isinstance(t, Sum) and t.iterative for t in self.terms)
+        _check_parts(parts)
+        object.__setattr__(self, "terms", tuple(parts))
+        object.__setattr__(self, "iterative", iterative)
+        if self._order is None and not (iterative and self._two_parts):
+            names = " + ".join(map(repr, parts))
+            remedy = (
+                "It does not split into two halves with known proxes either."
+                if iterative
+                else "Use `Sum(terms, iterative=True)` to compute it by Douglas–Rachford splitting."
+            )
+            raise ValueError(f"No closed-form prox is known for {names}. {remedy}")
+
+    @property
+    def traits(self) -> frozenset[Trait]:  # type: ignore[override]
+        return common_traits(term.traits for term in self.terms)
+
+    @property
+    def width(self) -> int | None:  # type: ignore[override]
+        return next((term.width for term in self.terms if term.width is not None), None)
+
+    @property
+    def smoothness(self) -> float:  # type: ignore[override]
+        return sum(term.smoothness for term in self.terms)
+
+    @computed_once
+    def ridge(self) -> float:
+        """The weight of all ridges among the parts."""
+        forms = [term.canonical for term in self.terms if Trait.RIDGE in term.traits]
+        return float(sum(form.ridge for form in forms if form is not None))
+
+    @computed_once
+    def canonical(self) -> Canonical | None:
+        total: Canonical | None = Canonical()
+        for term in self.terms:
+            total = None if total is None or term.canonical is None else total + term.canonical
+        return total
+
+    def row_values(self, Z: Array) -> Array:
+        return np.sum([term.row_values(Z) for term in self._rows], axis=0)
+
+    def prox(self, Z: Array, step: float) -> Array:
+        if self._order is None:
+            assert self._two_parts is not None
+            return split_prox(*self._two_parts, Z, step, self)
+        ridge, step = self.ridge, float(step)
+        P = Z / within(1 + step * ridge, Z.dtype)
+        step = step / (1 + step * ridge) if step < 1 else 1 / (1 / step + ridge)
+        for term in self._order:
+            P = term.prox(P, step)
+        return P
+
+    def envelope_gradient(self, Z: Array) -> Array:
+        form = self.canonical
+        if form is None or not form.is_entrywise:
+            return super().envelope_gradient(Z)
+        weight = within(form.slope, Z.dtype)
+        G = np.minimum(np.maximum(Z, -weight), weight)
+        G += form.ridge / (1 + form.ridge) * (Z - G)
+        return np.minimum(np.maximum(G, Z - form.high), Z - form.low)
+
+    @property
+    def _rows(self) -> tuple[AbstractRowTerm, ...]:
+        return tuple(term for term in self.terms if isinstance(term, AbstractRowTerm))
+
+    @computed_once
+    def _order(self) -> tuple[AbstractTerm, ...] | None:
+        """The order in which proxes compose to that of the sum, ridges aside, or None."""
+        order = order_of_proxes([term.traits for term in self.terms])
+        return None if order is None else tuple(self.terms[number] for number in order)
+
+    @computed_once
+    def _two_parts(self) -> tuple[AbstractTerm, AbstractTerm] | None:
+        """A split into two parts whose proxes are known, the smoother first, or None."""
+        indices = range(len(self.terms))
+        for size in range(len(self.terms) // 2, 0, -1):
+            for chosen in itertools.combinations(indices, size):
+                both = [
+                    tuple(self.terms[i] for i in indices if (i in chosen) == inside)
+                    for inside in (True, False)
+                ]
+                if all(order_of_proxes([term.traits for term in part]) is not None for part in both):
+                    first, second = (Sum(part) for part in both)
+                    return (second, first) if second.smoothness < first.smoothness else (first, second)
+        return None
+
+
 def feasibility_tolerance(dtype: Any) -> float:
     """Return the violation that rounding may cause: 1e-10, or 1e-5 in single precision.
 
@@ -167,3 +233,23 @@ def feasibility_tolerance(dtype: Any) -> float:
     1e-10
     """
     return 1e-5 if np.dtype(dtype) == np.float32 else 1e-10
+
+
+def _check_parts(parts: list[AbstractTerm]) -> None:
+    """Raise if the parts are none, couple rows, differ in width, or are intervals that do not meet."""
+    if not parts:
+        raise ValueError("`terms` is empty. Use at least one term, such as Free().")
+    for term in parts:
+        if not isinstance(term, AbstractRowTerm):
+            raise TypeError(f"{term!r} does not act on each row alone. Only row terms can be summed.")
+    widths = {term.width for term in parts} - {None}
+    if len(widths) > 1:
+        raise ValueError(
+            f"The terms of a sum have {sorted(map(str, widths))} columns. Use the same number."
+        )
+    intervals = [term for term in parts if Trait.INTERVAL in term.traits]
+    entry = np.zeros((1, 1))
+    for term in intervals:
+        entry = term.prox(entry, 1.0)
+    if not all(np.isfinite(term.value(entry)) for term in intervals):
+        raise ValueError(f"No number lies in all of the intervals {intervals}. Use intervals that meet.")

@@ -13,7 +13,9 @@ from sklearn.exceptions import ConvergenceWarning
 from vrmf.arrays import Array, row_norms, within
 from vrmf.checks import real_number
 from vrmf.lazily import computed_once
-from vrmf.terms.base import AbstractRowTerm, Canonical, Trait
+from vrmf.terms._overlap import overlapping_prox
+from vrmf.terms.base import AbstractRowTerm
+from vrmf.terms.traits import Canonical, Trait
 
 #: Bound on the iterations for overlapping groups.
 MAX_ITERATIONS = 50_000
@@ -115,8 +117,6 @@ class GroupL2(AbstractRowTerm):
         return P
 
     def _overlapping_prox(self, Z: Array, step: float) -> Array:
-        from vrmf.terms._overlap import overlapping_prox
-
         members = np.concatenate(self._columns)
         ends = np.cumsum([0, *map(len, self.groups)])
         radii = step * np.array(self.weights)

@@ -9,7 +9,8 @@ import numpy as np
 
 from vrmf.arrays import Array, row_norms, within
 from vrmf.checks import real_number
-from vrmf.terms.base import AbstractRowTerm, AbstractTerm, Canonical, Trait
+from vrmf.terms.base import AbstractRowTerm, AbstractTerm
+from vrmf.terms.traits import Canonical, Trait
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,7 @@ class Free(AbstractRowTerm):
             Trait.INTERVAL,
             Trait.HOMOGENEOUS,
             Trait.RADIAL,
+            Trait.RIDGE,
             Trait.QUADRATIC,
             Trait.ROTATABLE,
         }
@@ -101,7 +103,7 @@ class Ridge(AbstractRowTerm):
     weight: float
 
     traits: ClassVar[frozenset[Trait]] = frozenset(
-        {Trait.ENTRYWISE, Trait.RADIAL, Trait.QUADRATIC, Trait.ROTATABLE}
+        {Trait.ENTRYWISE, Trait.RADIAL, Trait.RIDGE, Trait.QUADRATIC, Trait.ROTATABLE}
     )
 
     def __post_init__(self) -> None:

@@ -21,7 +21,8 @@ import scipy.sparse.linalg
 from vrmf.arrays import Array, within
 from vrmf.checks import real_number, whole_number
 from vrmf.lazily import computed_once
-from vrmf.terms.base import AbstractRowTerm, Trait
+from vrmf.terms.base import AbstractRowTerm
+from vrmf.terms.traits import Trait
 
 #: A sparse I + factor · Q with a larger condition than this is not factorised, since its digits are lost.
 MOST_CONDITION = 1e8
@@ -58,7 +59,7 @@ class Quadratic(ArrayFields, AbstractRowTerm):
     """The penalty f(z) = (weight / 2) · z Q zᵀ for each row z.
 
     A dense Q is diagonalised once; for a sparse one (a graph's Laplacian), each new step of the
-    prox factorises I + step · weight · Q once, and the last few factors are kept. Where step · weight · Q
+    prox factorises I + step · weight · Q once, and the last few factors are cached. Where step · weight · Q
     is so large that the identity is lost beside it, a sparse Q of up to 4096 columns is diagonalised as
     well: directions in which Q vanishes then stay as they are. With more columns the step is bounded.
 

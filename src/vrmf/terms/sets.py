@@ -9,7 +9,8 @@ from typing import ClassVar
 import numpy as np
 
 from vrmf.arrays import Array, row_norms
-from vrmf.terms.base import AbstractSet, Canonical, Trait
+from vrmf.terms.base import AbstractSet
+from vrmf.terms.traits import Canonical, Trait
 
 
 @dataclass(frozen=True)
@@ -121,12 +122,12 @@ class Simplex(AbstractSet):
         return np.maximum(np.max(-Z, axis=1, initial=0.0), excess)
 
     def prox(self, Z: Array, step: float) -> Array:
-        # Shifting a row does not change its projection, and keeps huge entries from swamping the 1.
+        # Shifting a row does not change its projection, and then huge entries do not hide the 1.
         shifted = Z - np.max(Z, axis=1, keepdims=True)
         descending = -np.sort(-shifted, axis=1)
         excess = np.cumsum(descending, axis=1, dtype=np.float64) - 1
-        kept = np.arange(1, Z.shape[1] + 1)
-        support = np.sum(descending * kept > excess, axis=1)
+        counts = np.arange(1, Z.shape[1] + 1)
+        support = np.sum(descending * counts > excess, axis=1)
         threshold = np.take_along_axis(excess, support[:, None] - 1, axis=1) / support[:, None]
         return np.maximum(shifted - threshold, 0).astype(Z.dtype, copy=False)
 

@@ -12,7 +12,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from shells import make, rows
+from estimator_cases import make, rows
 from vrmf.arrays import Array
 from vrmf.estimators import AbstractFactorizer
 from vrmf.solvers import VR, Algorithm1
@@ -47,10 +47,10 @@ def model(solver: str, **options: Any) -> AbstractFactorizer:
     return make(name, **(settings | options))
 
 
-def live(solver: str, path: str, pause: float, wire: Connection) -> None:
+def fit_with_pauses(solver: str, path: str, pause: float, wire: Connection) -> None:
     """Fit with a checkpoint after every step and a pause before; say when fit, steps and end begin."""
-    mortal = model(solver, checkpoint=path, checkpoint_every=0)
-    kind: Any = type(mortal._solver())
+    fitted = model(solver, checkpoint=path, checkpoint_every=0)
+    kind: Any = type(fitted._solver())
     step = kind.step
 
     def slow_step(self: Any, *arguments: Any) -> Any:
@@ -61,15 +61,15 @@ def live(solver: str, path: str, pause: float, wire: Connection) -> None:
     kind.step = slow_step
     X = data()
     wire.send("begins")
-    mortal.fit(X)
+    fitted.fit(X)
     wire.send("done")
 
 
-def open_nursery() -> None:
-    """Start the server of which processes are born; it finds its modules by the environment."""
+def start_fork_server() -> None:
+    """Start the server that forks processes; it finds its modules by the environment."""
     before = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
-    multiprocessing.set_forkserver_preload(["nursery"])
+    multiprocessing.set_forkserver_preload(["fork_server_imports"])
     try:
         forkserver.ensure_running()
     finally:
@@ -81,7 +81,7 @@ def is_killed(solver: str, path: Path, pause: float, event: str, seconds: float)
     """Let a process fit, and kill it so many seconds after the event, unless it is done; whether it was."""
     context = multiprocessing.get_context("forkserver")
     here, there = context.Pipe()
-    process = context.Process(target=live, args=(solver, os.fspath(path), pause, there))
+    process = context.Process(target=fit_with_pauses, args=(solver, os.fspath(path), pause, there))
     process.start()
     there.close()
     told = ""

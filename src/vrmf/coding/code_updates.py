@@ -1,6 +1,6 @@
-"""The half of an alternating step that finds codes: the best ones for given targets.
+"""How an alternating step updates the codes: they become the best ones for given targets.
 
-Each half works in coordinates of its own choice, in which its dictionary is ``D``.
+Each update works in coordinates of its own choice, in which its dictionary is ``D``.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from vrmf.coding.system import System
 from vrmf.terms.base import AbstractRowTerm
 
 
-class AbstractHalf(ABC):
+class AbstractCodeUpdate(ABC):
     """Minimises ½‖target − hD‖² + φ(h) over h, for many rows."""
 
     D: Array
 
     @abstractmethod
-    def enter(self, H: Array) -> Array:
-        """Return codes in the coordinates of this half, as a new array."""
+    def into_coordinates(self, H: Array) -> Array:
+        """Return codes in the coordinates of this update, as a new array."""
 
     @abstractmethod
-    def leave(self, P: Array) -> Array:
+    def out_of_coordinates(self, P: Array) -> Array:
         """Return codes in the coordinates of the user."""
 
     @abstractmethod
@@ -36,11 +36,11 @@ class AbstractHalf(ABC):
         """Take an accelerated step in place, and return a bound on the error of each new code.
 
         The targets are yD + (e − r), given by ``pull`` = (e − r) Dᵀ. P becomes the best codes for them,
-        and Y the point from which momentum starts the next step.
+        and Y the point from which momentum starts the next step. ``t`` is the momentum of each row.
         """
 
 
-class RadialHalf(AbstractHalf):
+class RadialCodeUpdate(AbstractCodeUpdate):
     """φ(h) = (ridge/2)‖h‖², over all codes or those of the unit ball: in the eigenbasis of DDᵀ."""
 
     def __init__(self, atoms: Atoms, ridge: float, in_ball: bool) -> None:
@@ -49,12 +49,12 @@ class RadialHalf(AbstractHalf):
         self.flat, self.absent = self.metric == 0, np.diagonal(atoms.gram) == 0
         self.ridge, self.in_ball = ridge, in_ball
 
-    def enter(self, H: Array) -> Array:
+    def into_coordinates(self, H: Array) -> Array:
         P = np.asarray(H @ self.vectors)
         P[:, self.flat] = 0
         return P
 
-    def leave(self, P: Array) -> Array:
+    def out_of_coordinates(self, P: Array) -> Array:
         H = np.asarray(P @ self.vectors.T)
         H[:, self.absent] = 0  # exactly, not to rounding
         return H
@@ -79,25 +79,25 @@ def _rotated(atoms: Atoms) -> tuple[Array, Array]:
     return D, np.where(flat, 0, np.maximum(squares, 4 * k * eps * largest)).astype(D.dtype)
 
 
-#: Bound on the iterations of one solve inside a step; what it leaves open counts into the error.
+#: Bound on the iterations of one solve inside a step; what is missing then counts into the error.
 INNER_ITERATIONS = 100
 
 
-class EntrywiseHalf(AbstractHalf):
+class EntrywiseCodeUpdate(AbstractCodeUpdate):
     """φ acts on each entry alone: the codes without outliers, each step from those of the last."""
 
     def __init__(self, atoms: Atoms, form: EntrywiseForm) -> None:
         self.D, self.gram, self.form = atoms.D, atoms.gram, form
         self.system, self.norm = System.of(atoms, form.ridge), atoms.squared_norm**0.5
 
-    def is_easy(self, cold: bool) -> bool:
-        """Whether few steps find good codes: atoms are independent, or a penalty picks few from zero."""
+    def converges_fast(self, cold: bool) -> bool:
+        """Whether few steps find good codes: atoms are independent, or sparse codes start from zero."""
         return self.system.inverse is not None or (cold and self.form.slope > 0)
 
-    def enter(self, H: Array) -> Array:
+    def into_coordinates(self, H: Array) -> Array:
         return self.form.feasible(H)
 
-    def leave(self, P: Array) -> Array:
+    def out_of_coordinates(self, P: Array) -> Array:
         return P
 
     def step(self, P: Array, Y: Array, pull: Array, t: Array, allowed: Array) -> Array:
@@ -111,11 +111,11 @@ class EntrywiseHalf(AbstractHalf):
         return self.norm * moved + best.error
 
 
-def half_of(code: AbstractRowTerm, atoms: Atoms) -> AbstractHalf | None:
-    """Return the half for a code term, or None if there is none for it."""
+def code_update_for(code: AbstractRowTerm, atoms: Atoms) -> AbstractCodeUpdate | None:
+    """Return the update for a code term, or None if there is none for it."""
     known = code.canonical
     if known is None:
         return None
     if known.is_radial:
-        return RadialHalf(atoms, known.ridge, known.in_ball)
-    return EntrywiseHalf(atoms, entrywise_form(known)) if known.is_entrywise else None
+        return RadialCodeUpdate(atoms, known.ridge, known.in_ball)
+    return EntrywiseCodeUpdate(atoms, entrywise_form(known)) if known.is_entrywise else None

@@ -53,7 +53,7 @@ class History:
     objective: list[float] = field(default_factory=list)
     stationarity: list[float] = field(default_factory=list)
     relative_stationarity: list[float] = field(default_factory=list)
-    own_stationarity: list[float] = field(default_factory=list)  #: at a literal solver's own step
+    own_stationarity: list[float] = field(default_factory=list)  #: at the step of Algorithm 1
     last: Measurement | None = None  #: the newest measurement of this stage
     best: Measurement | None = None  #: the one with the lowest objective, the newest of equals
     doubt: float = 1.0  #: by what factor the relative stationarity was too small when confirmed last
@@ -120,9 +120,9 @@ class History:
         return past
 
     def as_columns(self) -> dict[str, list[float]]:
-        """Return the record by column name, ready for a data frame; the last one is of literal runs."""
-        is_literal = not all(map(math.isnan, self.own_stationarity))
-        return {name: list(getattr(self, name)) for name in (COLUMNS if is_literal else COLUMNS[:-1])}
+        """Return the record by column name, ready for a data frame; the last one is of Algorithm 1."""
+        has_own = not all(map(math.isnan, self.own_stationarity))
+        return {name: list(getattr(self, name)) for name in (COLUMNS if has_own else COLUMNS[:-1])}
 
 
 @dataclass(frozen=True)

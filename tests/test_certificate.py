@@ -39,8 +39,8 @@ from vrmf.formulations import Formulation, max_norm_decomposition, robust_nmf, r
 from vrmf.problem import Measurement, Problem, feasible
 from vrmf.running.history import History, Iterate
 from vrmf.running.loop import run
-from vrmf.running.path import Stage
 from vrmf.running.rules import MaxEpochs, Stationary
+from vrmf.running.stage import Stage
 from vrmf.solvers import VR, Batch
 from vrmf.solvers.base import State
 from vrmf.sources import as_source

@@ -34,7 +34,7 @@ from vrmf.persistence.declared import declared_types, types_in
 from vrmf.problem import Measurement
 from vrmf.running import rules
 from vrmf.running.history import History, Iterate
-from vrmf.running.path import Stage
+from vrmf.running.stage import Stage
 from vrmf.solvers import SMM, VR, AbstractSolver
 from vrmf.solvers.vr import VRState
 from vrmf.terms import L1, Box, Free, NonNegative, UnitBall

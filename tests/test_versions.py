@@ -21,7 +21,7 @@ from vrmf.persistence import checkpoint, storage
 from vrmf.persistence.archive import VALUES
 from vrmf.persistence.declared import declared_types
 from vrmf.running.history import COLUMNS
-from vrmf.running.path import Stage
+from vrmf.running.stage import Stage
 from vrmf.solvers.batch import BatchState
 from vrmf.solvers.sgd import SGDState
 from vrmf.solvers.smm import SMMState

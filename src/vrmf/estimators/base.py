@@ -34,7 +34,8 @@ from vrmf.problem import Problem, atoms_from_rows
 from vrmf.running.clock import Clock, watched_by
 from vrmf.running.history import Iterate
 from vrmf.running.loop import Outcome, until_stopped
-from vrmf.running.path import AbstractPath, SingleStage, Stage
+from vrmf.running.path import AbstractPath, SingleStage
+from vrmf.running.stage import Stage
 from vrmf.seen import DataSeen
 from vrmf.solvers import SOLVERS, AbstractSolver, AbstractStreamSolver
 from vrmf.sources import AbstractSource, thread_count

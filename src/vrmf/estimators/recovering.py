@@ -45,7 +45,8 @@ from vrmf.recovery.path import (
 )
 from vrmf.recovery.spectrum import spectra, spectrum_of_fit
 from vrmf.running.loop import Outcome, until_stopped
-from vrmf.running.path import AbstractPath, SingleStage, Stage
+from vrmf.running.path import AbstractPath, SingleStage
+from vrmf.running.stage import Stage
 from vrmf.seen import FEWEST_ROWS
 from vrmf.solvers import AbstractSolver
 from vrmf.solvers.base import State

@@ -20,8 +20,8 @@ from vrmf.problem import Problem
 from vrmf.running.clock import Clock, watched_by
 from vrmf.running.history import History, Iterate
 from vrmf.running.loop import Interrupted, Outcome, Watch, follow
-from vrmf.running.path import Stage
 from vrmf.running.rules import MaxEpochs, Reason, Rule, Settling, Stationary
+from vrmf.running.stage import Stage
 from vrmf.solvers import AbstractSolver
 from vrmf.sources import AbstractSource
 
@@ -118,7 +118,7 @@ def run_fit(
                 judge.rules,
                 record=recorder(source, model.record_every, epoch),
                 watch=_all_of(show, model._watch, keep, tell),
-                resume=None if saved is None else saved.moment,
+                resume=None if saved is None else saved.resume,
                 clock=clock,
             )
         except Interrupted as stop:
@@ -138,7 +138,7 @@ def _first_stage(
     # A generator that is shared with other models must be left as an uninterrupted fit leaves it.
     model._seed()
     if clock is not None:
-        clock.go_on_from(saved.moment.seconds)
+        clock.go_on_from(saved.resume.seconds)
     return saved.stage
 
 
@@ -155,7 +155,7 @@ def _all_of(*watches: Watch | None) -> Watch:
 def _keeping(checkpoint: Checkpoint | None, saved: Saved | None) -> AbstractContextManager[Watch]:
     if checkpoint is None:
         return nullcontext(lambda current, history: None)
-    return checkpoint.keeping(saved)
+    return checkpoint.saving(saved)
 
 
 def checkpoint_of(model: AbstractFactorizer, source: AbstractSource, solver: AbstractSolver) -> Checkpoint:

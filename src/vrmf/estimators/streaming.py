@@ -17,7 +17,7 @@ from vrmf.estimators.seeds import generator_state, restore_generator
 from vrmf.formulations import Formulation
 from vrmf.problem import Problem
 from vrmf.running.history import History
-from vrmf.running.path import Stage
+from vrmf.running.stage import Stage
 from vrmf.seen import DataSeen, kept_rows
 from vrmf.solvers import SGD, SMM, AbstractSolver, AbstractStreamSolver
 from vrmf.solvers.base import State

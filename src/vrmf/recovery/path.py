@@ -24,8 +24,9 @@ from vrmf.formulations import Formulation
 from vrmf.problem import Measurement, Problem
 from vrmf.recovery.noise import TRIM, low_rank_noise, noise_level, telling
 from vrmf.recovery.spectrum import Spectra, balanced_atoms, spectra, spectrum_of_fit
-from vrmf.running.path import AbstractPath, Stage
+from vrmf.running.path import AbstractPath
 from vrmf.running.rules import MaxEpochs, Rule, Settled, StageEpochs
+from vrmf.running.stage import Stage
 from vrmf.sources import AbstractSource
 
 #: The key under which weights carry how far their path has come.

@@ -22,7 +22,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import vrmf
 from lives import SOLVERS, data, is_killed, model, open_nursery
-from shells import NAMES, codes_may_stop_short, corrupted, make
+from shells import NAMES, codes_may_stop_short, corrupted, make, stream_of
 from tables import AsymmetricL1, generator
 from test_storage import nodes
 from vrmf.estimators import AbstractFactorizer
@@ -62,10 +62,10 @@ def assert_same(ours: AbstractFactorizer, theirs: AbstractFactorizer) -> None:
     ):
         assert getattr(ours, name) == getattr(theirs, name), name
     assert ours.formulation_ == theirs.formulation_ and ours.solver_ == theirs.solver_
-    assert ours._stream_weights.keys() == theirs._stream_weights.keys()
-    for field in dataclasses.fields(theirs._stream):
+    assert stream_of(ours).weights.keys() == stream_of(theirs).weights.keys()
+    for field in dataclasses.fields(stream_of(theirs).state):
         np.testing.assert_array_equal(
-            getattr(ours._stream, field.name), getattr(theirs._stream, field.name)
+            getattr(stream_of(ours).state, field.name), getattr(stream_of(theirs).state, field.name)
         )
     for each in (ours, theirs) if not ours.center else ():
         each.partial_fit(3 * X[:50])  # rows of another scale, which weights follow

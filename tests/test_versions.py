@@ -30,7 +30,7 @@ from vrmf.solvers.vr import VRState
 FILES = Path(__file__).parent / "files"
 
 #: What the present versions hold.
-MODEL = (4, "d01860e4c1eaf34a")
+MODEL = (5, "a8cbe16717092507")
 CHECKPOINT = (5, "829d9842a538a94f")
 
 

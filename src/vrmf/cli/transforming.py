@@ -15,7 +15,7 @@ from vrmf.cli.exporting import feature_names
 from vrmf.cli.reading import DataOptions, data_options, file_of, rows_in
 from vrmf.cli.screen import Screen, output_options
 from vrmf.estimators import AbstractFactorizer
-from vrmf.estimators.recovering import Recovering
+from vrmf.estimators.recovering_streams import Recovering
 from vrmf.persistence.code_files import CodeTable, check_code_file, is_folder, write_codes
 from vrmf.persistence.outputs import check_output
 from vrmf.persistence.storage import load

@@ -159,7 +159,7 @@ def compare(
     first = next(estimator.iterate(rows))
     began = time.perf_counter() - began
     problem = Problem(first.stage.formulation, as_source(rows, n_jobs=threads))
-    weights = estimator._weights_for(len(rows), first.stage.weights)
+    weights = estimator.weights_for(len(rows), first.stage.weights)
     setting = Setting(rows, problem, first.D, weights, first.stage.seed, threads)
     ours = [our_solver(name, problem, first.D, first.stage.seed, began) for name in solvers]
     others, missing = peers_of(model, setting) if peers else ([], [])

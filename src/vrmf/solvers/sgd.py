@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from vrmf.arrays import Array
 from vrmf.checks import check_flags
 from vrmf.coding import Coder
@@ -14,6 +16,7 @@ from vrmf.solvers.base import (
     check_auto_count,
     check_auto_positive,
     check_coder,
+    rescaled_atoms,
 )
 from vrmf.solvers.usage import Usage
 
@@ -63,6 +66,20 @@ class SGD(AbstractStreamSolver):
 
     def remembered(self, state: State, count: int) -> float:
         return float(state.solved + count)
+
+    @property
+    def has_code_sums(self) -> bool:
+        return False
+
+    def rescaled(self, state: State, factors: Array | float) -> State:
+        return state if np.all(factors == 1) else replace(state, D=rescaled_atoms(state.D, factors)[0])
+
+    def at_batches_of(self, state: State, rows: int) -> State:
+        return state
+
+    def at_new_scale(self, state: State) -> State:
+        """Return a state that chooses an automatic step anew."""
+        return self.start(state.D, state.seed) if self.scale == "auto" else state
 
     def absorb(
         self, problem: Problem, state: State, rows: Array | None = None, *, epoch_rows: int

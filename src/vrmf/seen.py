@@ -100,7 +100,7 @@ def _typical_norm(rows: Array) -> float:
 
 
 def _stride(stride: int, n_samples: int, limit: int) -> int:
-    """Return the smallest stride, doubled from the given one, that keeps at most ``limit`` of n rows."""
+    """Return the smallest stride, doubled from the given one, that takes at most ``limit`` of n rows."""
     while -(-n_samples // stride) > limit:
         stride *= 2
     return stride

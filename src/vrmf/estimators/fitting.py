@@ -28,7 +28,7 @@ from vrmf.solvers.smm import SMMState
 from vrmf.sources import AbstractSource
 from vrmf.sources.lazy import lazy_part
 
-#: What takes a pass over all rows.
+#: Attributes that take a pass over all rows.
 MEASURED = ("objective_", "stationarity_", "relative_stationarity_", "reconstruction_error_")
 
 
@@ -109,6 +109,7 @@ class Fitting(CallbackSupportMixin, Watched, Streaming, Inference):
         store_codes: bool,
         tell: Watch,
     ) -> FitPlan:
+        """Return what is decided before a fit runs, or say at once why it cannot write its checkpoint."""
         checkpoint = None
         if self.checkpoint is not None:
             warm = self.components_ if self._goes_on else None

@@ -17,7 +17,7 @@ from vrmf.estimators.recovering_streams import Recovering
 from vrmf.formulations import Formulation
 from vrmf.problem import Problem
 from vrmf.recovery.family import balance
-from vrmf.recovery.fitted_noise import LOOK, noise_of_low_rank_fit
+from vrmf.recovery.fitted_noise import LOOK
 from vrmf.recovery.progress import MISSING, PROGRESS, Progress
 from vrmf.recovery.rank_path import VANISHED, RankPath
 from vrmf.recovery.spectrum import spectra, spectrum_of_fit
@@ -73,16 +73,13 @@ class RankFinding(Recovering):
                 UserWarning,
                 stacklevel=level_of_caller(),
             )
-        problem = Problem(self.formulation_, source)
         # What a stage with atoms has left is not all of the noise if none of them stays.
         found_before = replace(progress, noise=None) if progress.rank == 0 else progress
-        self.noise_ = known_noise(
-            found_before, report, lambda: noise_of_low_rank_fit(problem, self.components_, progress.least)
-        )
+        self.noise_ = known_noise(found_before, report, lambda: self._noise_of_fit(source, progress))
         self.dual_norm_ = np.nan if progress.dual_norm is None else progress.dual_norm
         if not (self._follows_noise or math.isnan(self.dual_norm_) or report.stats is None):
             # The shrinkage stays, so that it can be measured at the very end.
-            found = spectra(problem, report.D, LOOK, MISSING, 1)
+            found = spectra(Problem(self.formulation_, source), report.D, LOOK, MISSING, 1)
             self.dual_norm_ = found.norm / found.alpha
         if progress.rank is not None:
             self.rank_ = progress.rank

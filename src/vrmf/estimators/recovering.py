@@ -25,9 +25,11 @@ from vrmf.solvers import AbstractSolver
 from vrmf.sources import AbstractSource
 from vrmf.weights import DataSummary, chosen_weight
 
-#: The first weight of outliers, as a share of the data's spread, or of a quantile of distances from the
-#: median: where most entries are nearly equal, the others tell the scale.
-OUTLIER_SHARE, OUTLIER_QUANTILE = 0.3, 0.8
+#: The first weight of outliers, as a share of the data's spread, or of the next quantile if that is larger.
+OUTLIER_SHARE = 0.3
+
+#: The quantile of distances from the median that tells the scale where most entries are nearly equal.
+OUTLIER_QUANTILE = 0.8
 
 #: The smallest spread of clean entries, as a share of the first weight.
 SMALLEST_SPREAD = 1e-4
@@ -79,11 +81,11 @@ class AbstractRecovering(OutlierMasks):
     @property
     def _family(self) -> Family:
         return Family(
-            self._formulation,
-            self._alpha_power,
-            self._solver().reports_best,
-            self._unshrunk_share,
-            self._last_stage,
+            formulation=self._formulation,
+            last=self._last_stage,
+            alpha_power=self._alpha_power,
+            unshrunk_share=self._unshrunk_share,
+            measures=self._solver().reports_best,
         )
 
     def _last_stage(self, weights: Weights, D: Array, problem: Problem) -> tuple[Weights, Array]:
@@ -105,20 +107,19 @@ class AbstractRecovering(OutlierMasks):
 
     def _set_recovery(self, source: AbstractSource, weights: Weights, report: Report) -> None:
         """Set the attributes that outliers bring."""
-        problem, progress, D = Problem(self.formulation_, source), weights[PROGRESS], self.components_
-        find = noise_of_low_rank_fit if self._has_low_rank else noise_of_fit
-        self.noise_ = known_noise(progress, report, lambda: find(problem, D, progress.least))
+        progress: Progress = weights[PROGRESS]
+        self.noise_ = known_noise(progress, report, lambda: self._noise_of_fit(source, progress))
 
     def _set_interim_attributes(self, source: AbstractSource, weights: Weights) -> None:
-        """Set these attributes while a fit is under way: from a sample of rows, without a pass."""
-        self.noise_ = self._noise_so_far(source, weights[PROGRESS])
-
-    def _noise_so_far(self, source: AbstractSource, progress: Progress) -> float:
-        problem, find = Problem(self.formulation_, source), noise_of_fit
-        if self._has_low_rank:
-            find = noise_of_low_rank_fit
+        """Set these attributes while a fit is under way, from a sample of rows and without a pass."""
+        progress: Progress = weights[PROGRESS]
         known = None if progress.rank == 0 else progress.noise
-        return find(problem, self.components_, progress.least) if known is None else known
+        self.noise_ = self._noise_of_fit(source, progress) if known is None else known
+
+    def _noise_of_fit(self, source: AbstractSource, progress: Progress) -> float:
+        """Return the level of the noise that the dictionary leaves."""
+        find = noise_of_low_rank_fit if self._has_low_rank else noise_of_fit
+        return find(Problem(self.formulation_, source), self.components_, progress.least)
 
 
 def known_noise(progress: Progress, report: Report, find: Callable[[], float]) -> float:

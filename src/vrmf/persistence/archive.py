@@ -129,7 +129,7 @@ class Writer:
 
 
 class ExactWriter(Writer):
-    """A writer that keeps the types of NumPy's scalars, and refuses what ``kinds`` could not read.
+    """A writer that preserves the types of NumPy's scalars, and refuses what ``kinds`` could not read.
 
     A number in single precision that came back in double would change the bits of what follows.
     """

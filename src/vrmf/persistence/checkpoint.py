@@ -255,7 +255,7 @@ def _header(digest: str) -> bytes:
 
 
 class _Digesting:
-    """A file to be written from begin to end, which keeps a digest of what was written."""
+    """A file to be written from begin to end, which computes a digest of what was written."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self.file = file

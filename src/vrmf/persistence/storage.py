@@ -29,6 +29,7 @@ from vrmf.persistence.archive import VALUES, Reader, UnknownType, Writer, write_
 from vrmf.persistence.atomic import replacing
 from vrmf.persistence.declared import check_declared
 from vrmf.running.stream import Stream
+from vrmf.solvers.smm import SMMState
 
 FORMAT = "vrmf-model"
 
@@ -52,8 +53,8 @@ class NewerVersion(ValueError):
 def save(model: AbstractFactorizer, path: str | os.PathLike[str], *, overwrite: bool = True) -> None:
     """Write a model to a file, whole or not at all.
 
-    A file that is there is replaced and lends its permissions, or kept if ``overwrite`` is False, with a
-    FileExistsError. Folders, devices and pipes are refused.
+    A file that is there is replaced, and the new one has its permissions. If ``overwrite`` is False, it is
+    left as it is, and a FileExistsError is raised. Folders, devices and pipes are refused.
 
     All parameters and fitted attributes are stored, so that ``partial_fit`` goes on where it was. A
     ``random_state`` that is not an int becomes None. Terms of your own must be frozen dataclasses;
@@ -122,9 +123,10 @@ def _read(file: IO[bytes], kinds: tuple[type, ...]) -> AbstractFactorizer:
         attributes = reader.decode(manifest["attributes"])
     if manifest["version"] == 1 and "components_" in attributes:
         attributes = {"relative_stationarity_": math.nan, "reconstruction_error_": math.nan} | attributes
-    if manifest["version"] < 5 and "_stream" in attributes:
-        state, weights = attributes.pop("_stream"), attributes.pop("_stream_weights")
-        attributes["stream_"] = Stream(state, weights)
+    if manifest["version"] < 5 and "_stream_weights" in attributes:
+        # Models that a callback has seen had weights alone.
+        state = attributes.pop("_stream", None) or SMMState(D=attributes["components_"], seed=0)
+        attributes["stream_"] = Stream(state, attributes.pop("_stream_weights"))
     _check_attributes(attributes)
     for name, value in attributes.items():
         setattr(model, name, value)

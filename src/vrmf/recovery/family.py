@@ -16,11 +16,17 @@ from vrmf.running.rules import MaxEpochs, Rule, Settled, StageEpochs
 from vrmf.running.stage import Stage
 from vrmf.sources import AbstractSource
 
-#: Data of so many entries are treated as hard in any case, and may take so many epochs: that costs little.
-FEW_ENTRIES, MOST_IF_FEW = 10**4, 150
+#: Data of at most so many entries are treated as hard in any case, since that costs little.
+FEW_ENTRIES = 10**4
 
-#: Epochs of a stage, at most, with solvers that measure, also if a fit is hard, and with those that do not.
-MOST_EPOCHS, MOST_IF_HARD, UNMEASURED_EPOCHS = 20, 60, 10
+#: The largest number of epochs of a stage, with solvers that measure dictionaries as they go.
+MOST_EPOCHS = 20
+
+#: The same where a fit is hard, and where data have few entries.
+MOST_IF_HARD, MOST_IF_FEW = 60, 150
+
+#: The same with solvers that do not measure.
+UNMEASURED_EPOCHS = 10
 
 #: What is left of the penalty on the rank when the shrinkage is removed at the end. The rest holds codes of
 #: rows in which outliers are many; without it they would grow to fit them.
@@ -40,12 +46,13 @@ ARRIVED = 0.8
 class Family:
     """The formulations of a model, one for each weight of outliers."""
 
-    formulation: Callable[[float, dict[str, Any]], Formulation]  #: for n rows and given weights
-    alpha_power: float  #: alpha is in proportion to this power of outlier_alpha
-    measures: bool  #: whether the solver measures as it goes
-    unshrunk_share: float  #: of the penalty on the rank, which is left when the shrinkage is removed
+    #: the formulation of n rows with given weights
+    formulation: Callable[[float, dict[str, Any]], Formulation]
     #: weights and atoms of the last stage, for those with which the stages before end
     last: Callable[[dict[str, Any], Array, Problem], tuple[dict[str, Any], Array]]
+    alpha_power: float  #: alpha is in proportion to this power of outlier_alpha
+    unshrunk_share: float  #: the share of the penalty on the rank that the last stage leaves
+    measures: bool  #: whether the solver measures dictionaries as it goes
 
     def scaled(self, weights: dict[str, Any], factor: float, progress: Progress) -> dict[str, Any]:
         """Return the weights with that of outliers multiplied by a factor."""

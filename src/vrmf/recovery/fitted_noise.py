@@ -18,8 +18,11 @@ ROUNDING = {"float64": 1e-5, "float32": 1e-3}
 #: How exact codes are where the rank and the noise are looked at.
 LOOK = Coder(tol=1e-5)
 
-#: Rows and features from which the noise is estimated, and how many there are for each atom, at least.
-NOISE_BLOCK, NOISE_BLOCK_PER_ATOM = 512, 4
+#: Rows and features from which the noise is estimated.
+NOISE_BLOCK = 512
+
+#: The same for each atom, if that is more.
+NOISE_BLOCK_PER_ATOM = 4
 
 
 def weight_of_noise(noise: float, n: float, d: int) -> float:

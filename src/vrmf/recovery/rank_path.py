@@ -29,19 +29,25 @@ from vrmf.running.path import AbstractPath
 from vrmf.running.rules import Rule
 from vrmf.running.stage import Stage
 
-#: A low-rank stage has settled when for each feature the force on its column of D is at most this share of
-#: that of the penalty. (Steps move a column by about the weight of outliers at most, so what is far off
-#: when weights fall stays behind.)
+#: A low-rank stage has settled when for each feature the gradient in its column of D is at most this share
+#: of the gradient of the penalty. (Steps move a column by about the weight of outliers at most. So what is
+#: far off when weights fall stays behind.)
 SETTLED = 0.3
 
-#: The same once a fit has turned out to be hard: when weights fell, ‖X − L − S‖₂, or the norm of noise of
-#: that energy, was above so many times alpha, which the former is at the global minimum. Near the limits of
-#: recovery small forces mean large errors.
-SETTLED_IF_HARD, HARD = 0.03, 1.08
+#: The same once a fit has turned out to be hard. Near the limits of recovery small gradients mean large
+#: errors.
+SETTLED_IF_HARD = 0.03
 
-#: MISSING before the last stage: if there are strong components, since what is left of structured outliers
-#: may be as large, and if there are none.
-SIGNIFICANT, SIGNIFICANT_ALONE = 1.5, 1.2
+#: A fit is hard if ‖X − L − S‖₂, or the norm of noise of that energy, was above so many times alpha when
+#: weights fell. At the global minimum ‖X − L − S‖₂ is at most alpha.
+HARD = 1.08
+
+#: The value of MISSING before the last stage, if there are strong components: what is left of structured
+#: outliers may be as large.
+SIGNIFICANT = 1.5
+
+#: The same if there are no strong components.
+SIGNIFICANT_ALONE = 1.2
 
 #: If the noise rises by more than this factor when weak components are dropped, they were no outliers.
 RISE = 1.03
@@ -52,13 +58,15 @@ FEWEST_NEW = 10
 #: Atoms are added so often at the same weights, at most: what comes after is in doubt.
 MOST_GROWTHS = 20
 
-#: Singular values of the fit below these shares of alpha are dropped: where atoms are added, and where
-#: weights fall, since what was dropped wrongly comes back.
-VANISHED, DOUBTFUL = 0.05, 0.5
+#: Singular values of the fit below this share of alpha are dropped where atoms are added.
+VANISHED = 0.05
 
-#: Those below this multiple of alpha are looked at again before the last stage, since structured outliers,
-#: such as an object that moves slowly, are fitted by weak components. Without shrinkage these would fit all
-#: of it. They come back if entries call for them that are within TRIM times the noise.
+#: The same where weights fall. What was dropped wrongly comes back at smaller weights.
+DOUBTFUL = 0.5
+
+#: Singular values below this multiple of alpha are looked at again before the last stage. Structured
+#: outliers, such as an object that moves slowly, are fitted by weak components, which would fit all of it
+#: without shrinkage. Components come back if entries call for them that are within TRIM times the noise.
 WEAK = 4.0
 
 #: A component that is so many times larger without shrinkage than expected has fitted outliers.

@@ -11,11 +11,11 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from shells import codes_may_stop_short, corrupted, every_estimator, every_solver, make, rows
-from vrmf import clock as clocks
 from vrmf import compiled
 from vrmf.arrays import Array
 from vrmf.formulations import Formulation
 from vrmf.problem import Problem
+from vrmf.running import clock as clocks
 from vrmf.running import loop
 from vrmf.running.clock import Clock, OutOfTime
 from vrmf.sources import as_source

@@ -77,3 +77,9 @@ def corrupted(X: Array, share: float = 0.1, size: float = 5.0, seed: int = 1) ->
     """Return the rows with a share of their entries far off, upwards."""
     rng = np.random.default_rng(seed)
     return np.where(rng.random(X.shape) < share, X + size, X)
+
+
+def stream_of(model: AbstractFactorizer) -> Any:
+    """Return what a stream has learned so far, from which the next batch goes on."""
+    assert model.stream_ is not None
+    return model.stream_

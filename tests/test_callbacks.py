@@ -177,7 +177,7 @@ def test_a_callback_sees_all_that_a_fit_leaves(name: str) -> None:
         assert public <= set(vars(seen))
         if hasattr(fit, "noise_"):
             assert seen.noise_ > 0
-            assert seen.outlier_alpha_ == seen._stream_weights["outlier_alpha"]
+            assert seen.outlier_alpha_ == seen.stream_.weights["outlier_alpha"]
     if name == "robust-pca":
         last = told.seen[-1]
         assert last.noise_ == pytest.approx(fit.noise_, rel=0.2) and last.rank_ == fit.rank_

@@ -41,8 +41,8 @@ from vrmf.measurement import Measurement
 from vrmf.problem import Problem
 from vrmf.running.history import History, Iterate
 from vrmf.running.loop import run
-from vrmf.running.path import Stage
 from vrmf.running.rules import MaxEpochs, Stationary
+from vrmf.running.stage import Stage
 from vrmf.solvers import VR, Algorithm1, Batch
 from vrmf.solvers.base import State
 from vrmf.sources import as_source

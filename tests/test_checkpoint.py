@@ -21,7 +21,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 import vrmf
-from estimator_cases import NAMES, codes_may_stop_short, corrupted, make
+from estimator_cases import NAMES, codes_may_stop_short, corrupted, make, stream_of
 from killed_fits import SOLVERS, data, is_killed, model, start_fork_server
 from tables import AsymmetricL1, generator
 from test_storage import nodes
@@ -34,7 +34,7 @@ from vrmf.persistence.checkpoint import verify
 from vrmf.persistence.declared import declared_types, types_in
 from vrmf.running import rules
 from vrmf.running.history import History, Iterate
-from vrmf.running.path import Stage
+from vrmf.running.stage import Stage
 from vrmf.solvers import SMM, VR, AbstractSolver
 from vrmf.solvers.vr import VRState
 from vrmf.terms import L1, Box, Free, NonNegative, UnitBall
@@ -62,10 +62,10 @@ def assert_same(ours: AbstractFactorizer, theirs: AbstractFactorizer) -> None:
     ):
         assert getattr(ours, name) == getattr(theirs, name), name
     assert ours.formulation_ == theirs.formulation_ and ours.solver_ == theirs.solver_
-    assert ours._stream_weights.keys() == theirs._stream_weights.keys()
-    for field in dataclasses.fields(theirs._stream):
+    assert stream_of(ours).weights.keys() == stream_of(theirs).weights.keys()
+    for field in dataclasses.fields(stream_of(theirs).state):
         np.testing.assert_array_equal(
-            getattr(ours._stream, field.name), getattr(theirs._stream, field.name)
+            getattr(stream_of(ours).state, field.name), getattr(stream_of(theirs).state, field.name)
         )
     for each in (ours, theirs) if not ours.center else ():
         each.partial_fit(3 * X[:50])  # rows of another scale, which weights follow

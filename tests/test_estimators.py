@@ -30,6 +30,7 @@ from estimator_cases import (
     fitted,
     make,
     rows,
+    stream_of,
 )
 from vrmf import (
     NMF,
@@ -528,7 +529,7 @@ def test_n_inside_the_penalty_is_the_number_of_rows_remembered(forgetting: float
     model = RobustPCA(2, alpha=6.0, outlier_alpha=0.5, solver=solver, random_state=0)
     for batch, seen in zip(batches(), (1, 4, 21, 22, 25, 42), strict=True):
         model.partial_fit(batch)
-        remembered = model._stream.weight  # type: ignore[attr-defined]
+        remembered = stream_of(model).state.weight
         assert remembered == seen if forgetting == 0 else remembered <= seen
         assert model.formulation_.dictionary == Ridge(6.0 / remembered)
         assert model.formulation_.code == Ridge(6.0) and model.formulation_.outliers == L1(0.5)

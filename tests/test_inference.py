@@ -24,6 +24,7 @@ from estimator_cases import (
     fitted,
     make,
     rows,
+    stream_of,
 )
 from inputs import KINDS, every_kind, lazy
 from inputs import without_a_cluster as without_a_cluster  # a fixture for all tests here
@@ -183,7 +184,7 @@ def test_weights_in_use_give_the_same_formulation(name: str, how: str) -> None:
     told.pop("solver", None)  # that of the stream
     again = make(name, **told)
     if name == "low-rank-representation" and how != "fit":
-        again.set_params(basis=model._stream_weights["basis"])
+        again.set_params(basis=stream_of(model).weights["basis"])
     found = LEARN[how](again).formulation_
     if (name, how) == ("low-rank-representation", "fit, then stream"):  # another basis is another number of
         model.formulation_ = dataclasses.replace(model.formulation_, dictionary=found.dictionary)  # steps

@@ -150,7 +150,7 @@ def test_a_generator_gives_a_seed_to_each_fit() -> None:
     first, second = (model(random_state=shared, solver="smm").fit(X) for _ in range(2))
     for fit in (first, second):
         seed = int(alike.integers(2**31 - 1))
-        assert fit._stream.seed == seed
+        assert fit.stream_.state.seed == seed
     assert shared.bit_generator.state == alike.bit_generator.state
     assert not np.array_equal(first.components_, second.components_)
     again = model(random_state=generator(), solver="smm").fit(X)

@@ -16,7 +16,7 @@ import pandas
 import pytest
 
 import vrmf
-from estimator_cases import WITH_OUTLIERS, automatic, corrupted, rows
+from estimator_cases import WITH_OUTLIERS, automatic, corrupted, rows, stream_of
 from inputs import without_a_cluster as without_a_cluster  # a fixture for all tests here
 from tables import generator
 from vrmf import RobustPCA
@@ -24,8 +24,9 @@ from vrmf.arrays import Array
 from vrmf.coding import Coder
 from vrmf.formulations import robust_pca
 from vrmf.problem import Problem
-from vrmf.recovery import path as recovery
 from vrmf.recovery import spectrum
+from vrmf.recovery.family import UNSHRUNK
+from vrmf.recovery.fitted_noise import ROUNDING
 from vrmf.recovery.noise import low_rank_noise, noise_level, quantum, telling
 from vrmf.recovery.spectrum import balanced_atoms, spectra
 from vrmf.scenes import moving_scene
@@ -536,7 +537,7 @@ def test_a_stream_forgets_by_rows_however_they_are_cut() -> None:
     weights = []
     for cuts in (range(20, 600, 20), [20, 40, 60, 65, 70, 75, *range(80, 600, 40)], [20, *range(21, 600)]):
         model = vrmf.NMF(3, random_state=0).fit(iter(np.split(X, list(cuts))))
-        weights.append(model._stream.weight)  # type: ignore[attr-defined]
+        weights.append(stream_of(model).state.weight)
     assert max(weights) < 1.3 * min(weights) < 0.3 * len(X)
 
 
@@ -599,8 +600,8 @@ def test_a_stream_shrinks_as_little_as_a_fit() -> None:
         RobustPCA(random_state=0).fit(X).partial_fit(X),
         RobustPCA(random_state=0).partial_fit(X),
     ):
-        classical = model.outlier_alpha_ * model._stream.weight**0.5  # type: ignore[attr-defined]
-        assert model.alpha_ == pytest.approx(recovery.UNSHRUNK * classical, rel=1e-6)
+        classical = model.outlier_alpha_ * stream_of(model).state.weight ** 0.5
+        assert model.alpha_ == pytest.approx(UNSHRUNK * classical, rel=1e-6)
 
 
 def test_the_rows_of_the_record_fit_the_stages_of_the_path() -> None:
@@ -613,7 +614,7 @@ def test_the_rows_of_the_record_fit_the_stages_of_the_path() -> None:
             seen.append((stage.weights["outlier_alpha"], len(stage.D)))
     for (weight, k), (next_weight, next_k) in itertools.pairwise(seen):
         assert next_weight <= weight and (next_weight == weight or next_k <= k)
-    assert seen[0][0] / seen[-1][0] >= 0.75 / recovery.ROUNDING["float64"]
+    assert seen[0][0] / seen[-1][0] >= 0.75 / ROUNDING["float64"]
 
 
 def test_corrupted_rows_of_the_shells_are_fitted_by_default() -> None:

@@ -23,13 +23,13 @@ from estimator_cases import (
     every_estimator,
     make,
     rows,
+    stream_of,
 )
 from inputs import npy
 from inputs import without_a_cluster as without_a_cluster  # a fixture for all tests here
 from vrmf.arrays import Array
 from vrmf.estimators import ESTIMATORS, AbstractFactorizer
-from vrmf.estimators.streaming import _rescaled
-from vrmf.seen import FEWEST_ROWS, MOST_ROWS, DataSeen, kept_rows
+from vrmf.seen import FEWEST_ROWS, MOST_ROWS, DataSeen, remembered_rows
 from vrmf.solvers import SGD, SMM
 from vrmf.solvers.smm import SMMState
 from vrmf.sources import as_source
@@ -141,12 +141,12 @@ def test_one_wild_row_does_not_move_the_weight_of_outliers(name: str) -> None:
 
 def test_an_automatic_step_of_sgd_is_chosen_anew_with_the_scale() -> None:
     model = make("nmf", solver=SGD()).partial_fit(X / 100)
-    first = model._stream.scale  # type: ignore[attr-defined]
+    first = stream_of(model).state.scale
     model.partial_fit(X)
-    assert model._stream.scale < 1e-3 * first  # type: ignore[attr-defined]
+    assert stream_of(model).state.scale < 1e-3 * first
     assert model.n_steps_ == 2
     given = make("nmf", solver=SGD(scale=2.0)).partial_fit(X / 100).partial_fit(X)
-    assert given._stream.scale == 2.0 and given._stream.step == 2  # type: ignore[attr-defined]
+    assert stream_of(given).state.scale == 2.0 and stream_of(given).state.step == 2
 
 
 FREE = [name for name, kind in ESTIMATORS.items() if kind._size_power]
@@ -169,8 +169,8 @@ def test_atoms_and_sums_that_are_rescaled_fit_each_other(name: str) -> None:
     """The state after c·X, rescaled by 1/c, is the state after X."""
     power = ESTIMATORS[name]._size_power
     options = {"solver": SMM()} | ENOUGH[name]
-    one, other = (automatic(name, **options).partial_fit(c * X)._stream for c in (1.0, 16.0))
-    back = _rescaled(one, 16.0**power)
+    one, other = (stream_of(automatic(name, **options).partial_fit(c * X)).state for c in (1.0, 16.0))
+    back = SMM().rescaled(one, 16.0**power)
     assert isinstance(back, SMMState) and isinstance(other, SMMState)
     assert back.gram is not None and back.cross is not None
     assert other.gram is not None and other.cross is not None
@@ -209,8 +209,8 @@ def test_the_sample_keeps_none_of_the_batches_alive() -> None:
 
 
 def test_how_many_rows_are_kept() -> None:
-    assert kept_rows(1) == MOST_ROWS and kept_rows(10**9) == FEWEST_ROWS
-    assert kept_rows(256) == 256
+    assert remembered_rows(1) == MOST_ROWS and remembered_rows(10**9) == FEWEST_ROWS
+    assert remembered_rows(256) == 256
     model = make("low-rank-representation", n_components=100)
     assert model._remembered_rows(256) == 2000
 
@@ -218,7 +218,7 @@ def test_how_many_rows_are_kept() -> None:
 def test_a_model_that_remembers_nothing_goes_on_with_its_weights() -> None:
     model = make("robust-nmf").fit(X)
     before = told_weights(model)
-    del model._stream_weights["seen"]  # as in files of earlier versions
+    del stream_of(model).weights["seen"]  # as in files of earlier versions
     assert told_weights(model.partial_fit(100 * X)) == before
 
 
@@ -276,8 +276,8 @@ def assert_untouched(model: AbstractFactorizer, before: dict[str, Any], copied: 
         assert vars(model)[name] is value, name
         if isinstance(value, np.ndarray):
             np.testing.assert_array_equal(value, copied[name], name)
-    if "_stream" in before:
-        np.testing.assert_array_equal(model._stream.D, copied["_stream"].D)
+    if "stream_" in before:
+        np.testing.assert_array_equal(stream_of(model).state.D, copied["stream_"].state.D)
 
 
 @pytest.mark.filterwarnings("ignore:X does not have valid feature names")

@@ -20,20 +20,7 @@ FUNCTION_LINES, KERNEL_LINES = 40, 60
 KERNEL_DECORATORS = {"compiled", "compiled_in_order", "kernel_part", "inlined", "njit"}
 
 #: What is not mended yet, as rule and place. An exception that is no longer needed fails, too.
-EXCEPTIONS = (
-    ("module", "vrmf.estimators.base"),
-    ("module", "vrmf.estimators.recovering"),
-    ("module", "vrmf.problem"),
-    ("module", "vrmf.recovery.path"),
-    ("module", "vrmf.solvers.vr"),
-    ("cycle", "vrmf.estimators.base"),
-    ("cycle", "vrmf.estimators.html"),
-    ("cycle", "vrmf.estimators.resuming"),
-    ("cycle", "vrmf.estimators.summary"),
-    ("cycle", "vrmf.running.history"),
-    ("cycle", "vrmf.running.path"),
-    ("cycle", "vrmf.running.rules"),
-)
+EXCEPTIONS: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from vrmf.persistence import checkpoint, storage
 from vrmf.persistence.archive import VALUES, Reader, by_name
 from vrmf.persistence.declared import declared_types
 from vrmf.running.history import COLUMNS
-from vrmf.running.path import Stage
+from vrmf.running.stage import Stage
 from vrmf.solvers import VR, Algorithm1
 from vrmf.solvers.algorithm1 import Algorithm1State
 from vrmf.solvers.batch import BatchState
@@ -32,7 +32,7 @@ from vrmf.solvers.vr import VRState
 FILES = Path(__file__).parent / "files"
 
 #: What the present versions hold.
-MODEL = (4, "d01860e4c1eaf34a")
+MODEL = (5, "a8cbe16717092507")
 CHECKPOINT = (5, "829d9842a538a94f")
 
 

@@ -1,6 +1,6 @@
 """What a stream remembers of the rows that it has seen, so that automatic weights can follow them.
 
-Sums and maxima merge exactly. Medians do not, so every s-th row is kept, s being a power of two that
+Sums and maxima merge exactly. Medians do not, so every s-th row is remembered, s being a power of two that
 grows with the stream: the sample is spread evenly over all rows seen, it does not depend on how they
 were cut into batches, and its size is bounded.
 
@@ -24,17 +24,17 @@ from vrmf.arrays import Array, row_norms
 from vrmf.sources import AbstractSource
 from vrmf.weights import DataSummary, Sums
 
-#: The entries of the rows that are kept, and the fewest and most rows that these may be.
-KEPT_ENTRIES = 2**16
+#: The entries of the rows that are remembered, and the fewest and most rows that these may be.
+REMEMBERED_ENTRIES = 2**16
 FEWEST_ROWS, MOST_ROWS = 128, 1024
 
 #: Scales have changed if one did by this share, or if there are so many times the rows.
 CHANGE, GROWTH = 0.01, 1.25
 
 
-def kept_rows(n_features: int) -> int:
-    """Return how many rows of that many features are kept at most."""
-    return min(MOST_ROWS, max(FEWEST_ROWS, KEPT_ENTRIES // max(1, n_features)))
+def remembered_rows(n_features: int) -> int:
+    """Return how many rows of that many features are remembered at most."""
+    return min(MOST_ROWS, max(FEWEST_ROWS, REMEMBERED_ENTRIES // max(1, n_features)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +53,7 @@ class DataSeen:
         n = summary.n_samples
         stride = _stride(1, n, limit)
         places = np.arange(0, n, stride) * len(summary.sample) // n
-        # Rows of a source are often views; what is kept must not hold on to all of them.
+        # Rows of a source are often views; what is remembered must not hold on to all of them.
         rows = summary.sample[places].copy()
         return cls(summary.sums, rows, stride, summary.sums, _typical_norm(rows))
 
@@ -100,7 +100,7 @@ def _typical_norm(rows: Array) -> float:
 
 
 def _stride(stride: int, n_samples: int, limit: int) -> int:
-    """Return the smallest stride, doubled from the given one, that keeps at most ``limit`` of n rows."""
+    """Return the smallest stride, doubled from the given one, that takes at most ``limit`` of n rows."""
     while -(-n_samples // stride) > limit:
         stride *= 2
     return stride

@@ -15,7 +15,7 @@ from vrmf.cli.exporting import feature_names
 from vrmf.cli.reading import DataOptions, data_options, file_of, rows_in
 from vrmf.cli.screen import Screen, output_options
 from vrmf.estimators import AbstractFactorizer
-from vrmf.estimators.recovering import Recovering
+from vrmf.estimators.masking import OutlierMasks
 from vrmf.persistence.code_files import CodeTable, check_code_file, is_folder, write_codes
 from vrmf.persistence.outputs import check_output
 from vrmf.persistence.storage import load
@@ -101,7 +101,7 @@ def _check_place(name: str, place: Path, others: dict[str, Path | None], force: 
 
 def _check_parts(estimator: AbstractFactorizer, parts: dict[str, Path | None]) -> None:
     """Raise, before any work, if the model does not have what is wanted."""
-    has = {"outliers": estimator.formulation_.has_outliers, "mask": isinstance(estimator, Recovering)}
+    has = {"outliers": estimator.formulation_.has_outliers, "mask": isinstance(estimator, OutlierMasks)}
     for name, is_there in has.items():
         if parts[name] is not None and not is_there:
             raise ValueError(

@@ -157,7 +157,7 @@ def compare(
     )
     first, start_seconds = _timed_start(estimator, rows, n_components)
     problem = Problem(first.stage.formulation, as_source(rows, n_jobs=threads))
-    weights = estimator._weights_for(len(rows), first.stage.weights)
+    weights = estimator.weights_for(len(rows), first.stage.weights)
     setting = Setting(rows, problem, first.D, weights, first.stage.seed, threads)
     ours = [our_solver(name, problem, first.D, first.stage.seed, start_seconds) for name in solvers]
     others, missing = peers_of(model, setting) if peers else ([], [])

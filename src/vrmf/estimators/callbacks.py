@@ -7,17 +7,12 @@ scikit-learn have no callbacks; then estimators have no ``set_callbacks``.
 
 from __future__ import annotations
 
-import copy
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from vrmf.estimators.outcome import oriented
 from vrmf.running.history import History, Iterate
 from vrmf.running.rules import Reason
-from vrmf.solvers import AbstractSolver
-from vrmf.sources import AbstractSource
 
 if TYPE_CHECKING:
 
@@ -48,9 +43,6 @@ CALLBACKS, PARENT = "_skl_callbacks", "_parent_callback_ctx"
 
 STOPPED = Reason("callback: a callback asked to stop", False, is_budget=True, is_wanted=True)
 
-#: What takes a pass over all rows.
-UNKNOWN = ("objective_", "stationarity_", "relative_stationarity_", "reconstruction_error_")
-
 
 @dataclass
 class Telling:
@@ -58,21 +50,23 @@ class Telling:
 
     model: Any
     X: Any
-    source: AbstractSource
-    solver: AbstractSolver
+    max_iter: int
+    attributes: Callable[[Iterate, History], dict[str, Any]]  #: of the model as if the fit had ended now
     context: Any  #: of the fit; None if there is nobody to tell
     epoch: int | None = None  #: up to which callbacks have been told
     task: Any = None  #: the context of the epoch that is under way
     begun: int = 0  #: epochs of which callbacks have been told that they begin
 
     @classmethod
-    def begin(cls, model: Any, X: Any, source: AbstractSource, solver: AbstractSolver) -> Telling:
+    def begin(
+        cls, model: Any, X: Any, max_iter: int, attributes: Callable[[Iterate, History], dict[str, Any]]
+    ) -> Telling:
         """Tell that a fit begins."""
         context = None
         if getattr(model, CALLBACKS, None) or hasattr(model, PARENT):
-            context = model._init_callback_context(max_subtasks=int(model.max_iter))
+            context = model._init_callback_context(max_subtasks=max_iter)
             context.call_on_fit_task_begin(estimator=model, X=X)
-        return cls(model, X, source, solver, context)
+        return cls(model, X, max_iter, attributes, context)
 
     def watch(self, current: Iterate, history: History) -> Reason | None:
         """Tell of an epoch that is done; return the reason to stop if a callback asks for it."""
@@ -82,13 +76,13 @@ class Telling:
         known = {
             "estimator": self.model,
             "X": self.X,
-            "reconstruction_attributes": lambda: self._attributes(current, history),
+            "reconstruction_attributes": lambda: self.attributes(current, history),
         }
         if self.task is not None and self.task.call_on_fit_task_end(**known):
             self.task = None
             return STOPPED
         self.task = None
-        if self.begun < self.model.max_iter:
+        if self.begun < self.max_iter:
             self.task, self.begun = self.context.subcontext(task_name="epoch"), self.begun + 1
             self.task.call_on_fit_task_begin(**known)
         return None
@@ -99,25 +93,3 @@ class Telling:
             self.task.call_on_fit_task_end(estimator=self.model)
         if self.context is not None:
             self.context.call_on_fit_task_end(estimator=self.model, X=self.X, reconstruction_attributes={})
-
-    def _attributes(self, current: Iterate, history: History) -> dict[str, Any]:
-        """Return the attributes of the model as if the fit had ended now; of a pass they would need NaN."""
-        stage, looked = current.stage, copy.copy(self.model)
-        known = dict.fromkeys(UNKNOWN, math.nan) | {
-            "components_": oriented(current.D) if stage.formulation.rotates else current.D,
-            "formulation_": stage.formulation,
-            "solver_": self.solver,
-            "history_": history.as_columns(),
-            "n_iter_": current.epoch,
-            "n_steps_": current.step,
-            "n_passes_": current.passes,
-            "n_samples_seen_": self.source.n_samples,
-            "stop_reason_": "under way: a callback looks at it",
-            "_stream_weights": stage.weights,
-        }
-        mean = {} if self.source.mean is None else {"mean_": self.source.mean}
-        vars(looked).update(known | mean)
-        looked._set_weights(self.source.n_samples, stage.weights)
-        looked._look(self.source, stage.weights)
-        before = vars(self.model)
-        return {name: value for name, value in vars(looked).items() if before.get(name, known) is not value}

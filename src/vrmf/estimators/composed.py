@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from vrmf.estimators.base import AtomsOfFixedSize, Weights
+from vrmf.estimators.base import AtomsOfFixedSize
+from vrmf.estimators.modelling import Weights
 from vrmf.formulations import Formulation
 from vrmf.sources import AbstractSource
 from vrmf.terms import L1, Absent, UnitBall
@@ -50,7 +51,7 @@ class MatrixFactorization(AtomsOfFixedSize):
     dictionary: Any = None
     outliers: Any = None
 
-    def _weights(self, source: AbstractSource, summary: DataSummary, seed: int) -> Weights:
+    def _resolved_weights(self, source: AbstractSource, summary: DataSummary, seed: int) -> Weights:
         return {
             "dictionary": UnitBall() if self.dictionary is None else self.dictionary,
             "code": L1(summary.sparsity_weight) if self.code is None else self.code,

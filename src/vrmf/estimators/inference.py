@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Any, ClassVar
 
@@ -13,14 +13,14 @@ from sklearn.base import TransformerMixin
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
-from vrmf.arrays import Array, row_squares
+from vrmf.arrays import Array
 from vrmf.block import Block
 from vrmf.checks import one_of
-from vrmf.coding import EXACT, Atoms, Coder
+from vrmf.coding import EXACT, Atoms
 from vrmf.dictionaries import feasible
 from vrmf.estimators.data import batches_with_rows, check_width, is_stream, rows_for, shape_of
-from vrmf.estimators.explained import Explained, Moments
 from vrmf.estimators.quality import CodeQuality, told
+from vrmf.estimators.row_functions import OfChunk, Reconstruction, RowFunctions
 from vrmf.formulations import Formulation
 from vrmf.problem import Problem
 from vrmf.solvers import AbstractSolver
@@ -29,76 +29,11 @@ from vrmf.sources.base import Reading, added_up, check_sizes
 from vrmf.sources.lazy import lazy_blocks, lazy_part
 from vrmf.sources.tables import float_type
 
+#: A function of a fitted model and a block of rows: an array of as many rows, and how good codes are.
+RowFunction = Callable[[RowFunctions, Block], tuple[Array, CodeQuality]]
 
-@dataclass(frozen=True, eq=False)
-class _OfRows:
-    """Functions of rows and a fitted model: each gives an array of as many rows, and how good codes are."""
-
-    formulation: Formulation
-    atoms: Atoms
-    mean: Array | None
-    coder: Coder
-
-    def codes(self, X: Block) -> tuple[Array, CodeQuality]:
-        codes = self.formulation.encode(X, self.atoms, self.coder)
-        return codes.H, CodeQuality.of(codes)
-
-    def parts(self, X: Block) -> tuple[Array, CodeQuality]:
-        """Return the low-rank part and the outliers, side by side."""
-        H, quality = self.codes(X)
-        return np.hstack([self.reconstructions(H), self._outliers(X, H)]), quality
-
-    def low_rank(self, X: Block) -> tuple[Array, CodeQuality]:
-        H, quality = self.codes(X)
-        return self.reconstructions(H), quality
-
-    def outliers(self, X: Block) -> tuple[Array, CodeQuality]:
-        H, quality = self.codes(X)
-        return self._outliers(X, H), quality
-
-    def _outliers(self, X: Block, H: Array) -> Array:
-        R = self.formulation.residual(X, self.atoms.D, H)[1]
-        return np.zeros_like(X.dense) if R is None else R
-
-    def distances(self, X: Block) -> tuple[Array, CodeQuality]:
-        """Return how far entries are from the low-rank part."""
-        H, quality = self.codes(X)
-        return np.abs(X.dense - H @ self.atoms.D.astype(H.dtype, copy=False)), quality
-
-    def scores(self, X: Block) -> tuple[Array, CodeQuality]:
-        H, quality = self.codes(X)
-        return -self.formulation.losses(X, self.atoms.D, H)[:, None], quality
-
-    def explained(self, X: Block) -> Explained:
-        H, quality = self.codes(X)
-        residual = self.formulation.residual(X, self.atoms.D, H)[0]
-        return Explained(float(np.sum(row_squares(residual))), Moments.of(X.dense), quality)
-
-    def reconstructions(self, H: Array) -> Array:
-        L = H @ self.atoms.D.astype(H.dtype, copy=False)
-        return L if self.mean is None else L + self.mean.astype(H.dtype, copy=False)
-
-
-@dataclass(frozen=True, eq=False)
-class _OfChunk:
-    """A function of all blocks of a chunk of a lazy array, which warns where it is computed."""
-
-    function: Callable[[Block], tuple[Array, CodeQuality]]
-    coder: Coder
-    dtype: np.dtype[Any]
-
-    def __call__(self, blocks: Iterable[Block]) -> Array:
-        return np.concatenate(list(told(map(self.function, blocks), self.coder, self.dtype)))
-
-
-@dataclass(frozen=True, eq=False)
-class _Reconstruction:
-    """The reconstruction from the codes in a chunk of a lazy array."""
-
-    model: _OfRows
-
-    def __call__(self, blocks: Iterable[Block]) -> Array:
-        return np.concatenate([self.model.reconstructions(block.dense) for block in blocks])
+#: The parts of a decomposition by name.
+PARTS: dict[str, RowFunction] = {"low_rank": RowFunctions.low_rank, "outliers": RowFunctions.outliers}
 
 
 class Inference(TransformerMixin):
@@ -126,7 +61,7 @@ class Inference(TransformerMixin):
         if is_stream(X):
             self._check_output()
             return self._each(self.transform, X)
-        return self._of_rows(X, "codes", [len(self.components_)])[0]
+        return self._of_rows(X, RowFunctions.codes, [len(self.components_)])[0]
 
     def inverse_transform(self, X: Any) -> Any:
         """Return the reconstruction from codes, H D, plus the mean if centred.
@@ -142,12 +77,12 @@ class Inference(TransformerMixin):
             raise ValueError(
                 f"The codes have {H.shape[1]} columns. Use {len(self.components_)}, one for each component."
             )
-        model = self._model(Atoms(self.components_), self._mean(self.components_.dtype))
+        model = self._row_functions(Atoms(self.components_), self._mean(self.components_.dtype))
         if lazy is None:
             check_sizes(H, float(np.max(np.abs(H))), H.dtype, what="codes")
             return model.reconstructions(H)
         reading = Reading(float_type(H.dtype), check=RowCheck(type(self).__name__))
-        return lazy_blocks(lazy, _Reconstruction(model), reading, self.n_features_in_, reading.dtype)
+        return lazy_blocks(lazy, Reconstruction(model), reading, self.n_features_in_, reading.dtype)
 
     def decompose(self, X: Any) -> Any:
         """Return the low-rank part L = H D (plus the mean) and the outliers S of ``X``.
@@ -158,7 +93,7 @@ class Inference(TransformerMixin):
         check_is_fitted(self)
         if is_stream(X):
             return self._each(self.decompose, X)
-        return self._of_rows(X, "parts", [self.n_features_in_, self.n_features_in_])
+        return self._of_rows(X, RowFunctions.parts, [self.n_features_in_, self.n_features_in_])
 
     def objective(self, X: Any) -> float:
         """Return f(D) on the rows of ``X``: the mean loss plus the dictionary's penalty."""
@@ -193,7 +128,7 @@ class Inference(TransformerMixin):
         check_is_fitted(self)
         parts = []
         for source in self._sources(X):
-            model = self._model(self._atoms(source.dtype), source.mean)
+            model = self._row_functions(self._atoms(source.dtype), source.mean)
             parts.append(source.reduce(model.explained))
         total, dtype = added_up(parts), source.dtype
         total.quality.warn(EXACT, dtype)
@@ -204,22 +139,22 @@ class Inference(TransformerMixin):
         check_is_fitted(self)
         if is_stream(X):
             return self._each(self.score_samples, X)
-        return self._of_rows(X, "scores", [1])[0][:, 0]
+        return self._of_rows(X, RowFunctions.scores, [1], np.float64)[0][:, 0]
 
     def code_blocks(self, X: Any) -> Iterator[Array]:
-        """Yield the codes of the rows of ``X`` block by block, in order, so that none need be kept."""
-        return self._blocks(X, "codes")
+        """Yield the codes of the rows of ``X`` block by block, in order, so that none need be stored."""
+        return self._blocks(X, RowFunctions.codes)
 
     def part_blocks(self, X: Any, part: str) -> Iterator[Array]:
         """Yield one of what :meth:`decompose` returns, "low_rank" or "outliers", block by block."""
-        return self._blocks(X, one_of("part", part, ("low_rank", "outliers")))
+        return self._blocks(X, PARTS[one_of("part", part, tuple(PARTS))])
 
-    def _blocks(self, X: Any, name: str) -> Iterator[Array]:
+    def _blocks(self, X: Any, function: RowFunction) -> Iterator[Array]:
         """Yield what a function of rows gives, block by block."""
         check_is_fitted(self)
         source = self._new_rows(X)
-        model = self._model(self._atoms(source.dtype), source.mean)
-        return told(source.map(getattr(model, name)), EXACT, source.dtype)
+        model = self._row_functions(self._atoms(source.dtype), source.mean)
+        return told(source.map(partial(function, model)), EXACT, source.dtype)
 
     def _check_output(self) -> None:
         """Raise if ``set_output`` asks for frames, which scikit-learn cannot make of an iterator."""
@@ -230,20 +165,20 @@ class Inference(TransformerMixin):
                 "each batch by itself."
             )
 
-    def _of_rows(self, X: Any, name: str, widths: list[int]) -> Any:
+    def _of_rows(self, X: Any, function: RowFunction, widths: list[int], dtype: Any = None) -> Any:
         """Return the arrays that a function of rows gives, side by side, for all rows."""
         lazy, source = lazy_part(X), self._new_rows(X)
-        model = self._model(self._atoms(source.dtype), source.mean)
-        function, dtype = getattr(model, name), np.float64 if name == "scores" else source.dtype
+        model = self._row_functions(self._atoms(source.dtype), source.mean)
+        of_block, dtype = partial(function, model), source.dtype if dtype is None else dtype
         if lazy is None:
-            blocks = told(source.map(function), EXACT, source.dtype)
+            blocks = told(source.map(of_block), EXACT, source.dtype)
             return _filled(blocks, source.n_samples, widths, dtype)
-        chunk = _OfChunk(function, EXACT, source.dtype)
+        chunk = OfChunk(of_block, EXACT, source.dtype)
         both = lazy_blocks(lazy, chunk, source.reading, sum(widths), dtype)
         return tuple(both[:, i:j] for i, j in pairwise(np.cumsum([0, *widths])))
 
-    def _model(self, atoms: Atoms, mean: Array | None) -> _OfRows:
-        return _OfRows(self.formulation_, atoms, mean, EXACT)
+    def _row_functions(self, atoms: Atoms, mean: Array | None) -> RowFunctions:
+        return RowFunctions(self.formulation_, atoms, mean, EXACT)
 
     def _each(self, method: Callable[[Any], Any], batches: Iterable[Any]) -> Iterator[Any]:
         """Yield what a method gives for each batch; for one without rows, what it gives for no rows."""

@@ -13,11 +13,14 @@ from vrmf.arrays import Array, row_norms
 from vrmf.block import Block
 from vrmf.checks import real_number
 from vrmf.coding import Atoms
-from vrmf.estimators.base import Weights
-from vrmf.estimators.recovering import RankFinding, balanced_rows, is_auto
+from vrmf.estimators.modelling import Weights
+from vrmf.estimators.rank_finding import RankFinding, balanced_rows
+from vrmf.estimators.recovering import is_auto
 from vrmf.formulations import Formulation
 from vrmf.problem import Problem
-from vrmf.recovery.path import LOOK, NEGLIGIBLE, PROGRESS
+from vrmf.recovery.family import NEGLIGIBLE
+from vrmf.recovery.fitted_noise import LOOK
+from vrmf.recovery.progress import PROGRESS
 from vrmf.sources import AbstractSource
 from vrmf.weights import DataSummary, chosen_weight
 
@@ -76,7 +79,7 @@ class MaxNormDecomposition(RankFinding):
     def _follows_noise(self) -> bool:
         return is_auto(self.outlier_alpha) and is_auto(self.alpha)
 
-    def _weights(self, source: AbstractSource, summary: DataSummary, seed: int) -> Weights:
+    def _resolved_weights(self, source: AbstractSource, summary: DataSummary, seed: int) -> Weights:
         d, outlier_alpha = summary.n_features, self._outlier_weight(self.outlier_alpha, summary)
         clean = float(np.sqrt(np.mean(np.square(summary.clipped(summary.sample), dtype=np.float64)))) or 1.0
         auto = 0.1 * outlier_alpha / (clean * self.n_components**0.5)
@@ -88,7 +91,7 @@ class MaxNormDecomposition(RankFinding):
             PROGRESS: self._progress(source, summary, outlier_alpha),
         }
 
-    def _weights_for(self, n_samples: float, weights: Weights) -> Weights:
+    def weights_for(self, n_samples: float, weights: Weights) -> Weights:
         n, d = n_samples, weights["features"]
         return weights | {"alpha": weights["alpha"] * (1.0 if d is None else (max(n, d) * n * d) ** 0.5)}
 
@@ -96,7 +99,7 @@ class MaxNormDecomposition(RankFinding):
         if self._leads_to_last(weights):
             alpha = self._classical(n_samples, weights)
             return formulations.robust_pca(alpha, weights["outlier_alpha"], n_samples)
-        alpha = self._weights_for(n_samples, weights)["alpha"]
+        alpha = self.weights_for(n_samples, weights)["alpha"]
         return formulations.max_norm_decomposition(
             alpha, weights["outlier_alpha"], n_samples, weights["ridge"]
         )

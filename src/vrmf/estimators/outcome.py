@@ -1,7 +1,8 @@
-"""What a fit reports: the dictionary, and what exact codes tell of it."""
+"""When a fit ends, and what it reports: the dictionary, and what exact codes tell of it."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +12,8 @@ from vrmf.measurement import Measurement
 from vrmf.problem import Problem
 from vrmf.running.clock import Clock, OutOfTime
 from vrmf.running.loop import Outcome
+from vrmf.running.rules import MaxEpochs, Rule, Settling, Stationary
+from vrmf.running.stage import Stage
 from vrmf.solvers import AbstractSolver
 from vrmf.solvers.base import rises
 from vrmf.sources import single_threaded_blas
@@ -20,6 +23,9 @@ from vrmf.stats import Stats
 #: What the last pass may take beyond ``max_time``: a share of it, and some seconds.
 LAST_PASS_SHARE = 0.15
 LAST_PASS_SECONDS = 0.5
+
+#: The kind of companion that the codes of the dictionary that is reported are.
+ANSWER_CODES = "codes of the answer"
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,6 +98,43 @@ class Certifier:
 
     def _rotated(self, D: Array) -> Array:
         return oriented(D) if self.problem.formulation.rotates else D
+
+
+class Judge:
+    """Gives the rules by which a fit ends, and reports the dictionary that it ends with.
+
+    Parameters
+    ----------
+    tol : float
+    max_iter : int
+    clock : Clock or None
+    store_codes : bool
+        Whether the codes of the last dictionary that was judged are stored.
+    measures : bool
+        Whether dictionaries are measured along the way, by the solver or for the record.
+    """
+
+    certifier: Certifier  #: of the present stage
+
+    def __init__(
+        self,
+        tol: float,
+        max_iter: int,
+        clock: Clock | None,
+        store_codes: bool = False,
+        measures: bool = True,
+    ) -> None:
+        self.tol, self.max_iter, self.clock = tol, max_iter, clock
+        self.store_codes, self.measures = store_codes, measures
+
+    def rules(self, stage: Stage, problem: Problem) -> Sequence[Rule]:
+        """Return the rules for a problem, whose dictionaries are judged by passes with exact codes."""
+        codes = problem.room_for_codes(ANSWER_CODES, stage.seed, len(stage.D)) if self.store_codes else None
+        self.certifier = Certifier(problem, codes, self.clock)
+        stationary, budget = Stationary(self.tol, self.certifier), MaxEpochs(self.max_iter)
+        if self.measures:
+            return [stationary, budget]
+        return [Settling(stationary, stage, problem.n_samples), stationary, budget]
 
 
 def oriented(D: Array) -> Array:

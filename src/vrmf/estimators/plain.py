@@ -13,7 +13,8 @@ import numpy as np
 from vrmf import formulations
 from vrmf.callers import level_of_caller
 from vrmf.checks import real_number, whole_number
-from vrmf.estimators.base import AtomsOfFixedSize, Weights
+from vrmf.estimators.base import AtomsOfFixedSize
+from vrmf.estimators.modelling import Weights
 from vrmf.formulations import Formulation
 from vrmf.sources import AbstractSource
 from vrmf.terms import chain_laplacian, grid_laplacian
@@ -53,7 +54,7 @@ class DictionaryLearning(AtomsOfFixedSize):
     alpha: Any = "auto"
     ridge: float = 0.0
 
-    def _weights(self, source: AbstractSource, summary: DataSummary, seed: int) -> Weights:
+    def _resolved_weights(self, source: AbstractSource, summary: DataSummary, seed: int) -> Weights:
         paper = summary.n_features**-0.5
         return {
             "alpha": chosen_weight("alpha", self.alpha, auto=summary.sparsity_weight, paper=paper),
@@ -106,7 +107,7 @@ class GroupDictionaryLearning(AtomsOfFixedSize):
     bounded: bool = True
     ridge: float = 0.0
 
-    def _weights(self, source: AbstractSource, summary: DataSummary, seed: int) -> Weights:
+    def _resolved_weights(self, source: AbstractSource, summary: DataSummary, seed: int) -> Weights:
         paper = summary.n_features**-0.5
         alpha = chosen_weight("alpha", self.alpha, auto=summary.sparsity_weight, paper=paper)
         groups = self._checked_groups()
@@ -190,7 +191,7 @@ class NMF(AtomsOfFixedSize):
     alpha: Any = "auto"
     _nonnegative: ClassVar[bool] = True
 
-    def _weights(self, source: AbstractSource, summary: DataSummary, seed: int) -> Weights:
+    def _resolved_weights(self, source: AbstractSource, summary: DataSummary, seed: int) -> Weights:
         return {"alpha": harmless_ridge("alpha", self.alpha, summary.n_features)}
 
     def _formulation(self, n_samples: float, weights: Weights) -> Formulation:
@@ -233,7 +234,7 @@ class SmoothDictionaryLearning(AtomsOfFixedSize):
     laplacian: Any = "chain"
     _nonnegative: ClassVar[bool] = True
 
-    def _weights(self, source: AbstractSource, summary: DataSummary, seed: int) -> Weights:
+    def _resolved_weights(self, source: AbstractSource, summary: DataSummary, seed: int) -> Weights:
         d = summary.n_features
         auto = 0.1 * summary.row_sum**2 / self.n_components
         return {

@@ -18,7 +18,7 @@ from vrmf.problem import Problem
 from vrmf.running.history import Iterate
 from vrmf.running.loop import Watch
 from vrmf.running.rules import Reason
-from vrmf.solvers import AbstractSolver, AbstractStreamSolver
+from vrmf.solvers import AbstractSolver
 from vrmf.sources import AbstractSource
 
 #: Atoms for each feature beyond which a user is warned.
@@ -28,17 +28,17 @@ MOST_ATOMS = 10
 class Watched:
     """Fits that something else may watch, such as a progress bar."""
 
-    _watch: Watch | None = None  #: is told of each iterate
+    watcher: Watch | None = None  #: is told of each iterate
 
 
 @contextmanager
 def watched(model: Watched, watch: Watch) -> Iterator[None]:
     """Have each iterate of a fit told, while the context lasts."""
-    model._watch = watch
+    model.watcher = watch
     try:
         yield
     finally:
-        del model._watch
+        del model.watcher
 
 
 def recorder(
@@ -108,7 +108,7 @@ def warn_of_outcome(
             advice += "; features of very different scales slow a fit down."
             if report.D.dtype == np.float32:
                 advice += " Data in double precision may come nearer."
-            if isinstance(solver, AbstractStreamSolver):
+            if not solver.measures:
                 advice += ' Steps of SMM and SGD shrink: solver="vr" comes nearer.'
         if report.measured is None:
             advice = " There was no time to measure the dictionary, so its figures are NaN. Increase it."

@@ -13,11 +13,14 @@ from vrmf.arrays import Array, row_norms
 from vrmf.callers import level_of_caller
 from vrmf.checks import check_range
 from vrmf.coding import Atoms
-from vrmf.estimators.base import Weights
-from vrmf.estimators.recovering import RankFinding, balanced_rows, is_auto
+from vrmf.estimators.modelling import Weights
+from vrmf.estimators.rank_finding import RankFinding, balanced_rows
+from vrmf.estimators.recovering import is_auto
 from vrmf.formulations import Formulation
-from vrmf.recovery.path import LOOK, NEGLIGIBLE, PROGRESS
-from vrmf.seen import kept_rows
+from vrmf.recovery.family import NEGLIGIBLE
+from vrmf.recovery.fitted_noise import LOOK
+from vrmf.recovery.progress import PROGRESS
+from vrmf.seen import remembered_rows
 from vrmf.sources import AbstractSource
 from vrmf.weights import DataSummary, chosen_weight
 
@@ -96,7 +99,7 @@ class LowRankRepresentation(RankFinding):
     def _follows_noise(self) -> bool:
         return self.basis is None and is_auto(self.outlier_alpha) and is_auto(self.alpha)
 
-    def _weights(self, source: AbstractSource, summary: DataSummary, seed: int) -> Weights:
+    def _resolved_weights(self, source: AbstractSource, summary: DataSummary, seed: int) -> Weights:
         d = summary.n_features
         check_range(summary.largest_row, summary.largest_row, np.float64, power=POWER)
         check_range(0.0, summary.largest_entry, source.dtype, power=POWER)
@@ -168,7 +171,7 @@ class LowRankRepresentation(RankFinding):
             d = weights["basis"].shape[1]
             return formulations.robust_pca(*_classical(weights, n_samples, d), n_samples)
         penalty = self._penalty(n_samples, weights)
-        alpha = self._weights_for(n_samples, weights)["alpha"]
+        alpha = self.weights_for(n_samples, weights)["alpha"]
         return formulations.low_rank_representation(alpha, weights["outlier_alpha"], penalty)
 
     def _penalty(self, n_samples: float, weights: Weights) -> Any:
@@ -199,13 +202,13 @@ class LowRankRepresentation(RankFinding):
                 )
         return penalty
 
-    def _weights_for(self, n_samples: float, weights: Weights) -> Weights:
+    def weights_for(self, n_samples: float, weights: Weights) -> Weights:
         growth = _pairs(n_samples, weights["basis"].shape[1]) if weights["per_sample"] else 1
         return weights | {"alpha": weights["alpha"] * growth}
 
     def _remembered_rows(self, n_features: int) -> int:
         # The basis comes from these rows, of which there may be half as many as there can be.
-        return max(kept_rows(n_features), 2 * self._basis_rows if self.basis is None else 0)
+        return max(remembered_rows(n_features), 2 * self._basis_rows if self.basis is None else 0)
 
     @property
     def _basis_rows(self) -> int:
@@ -216,7 +219,7 @@ class LowRankRepresentation(RankFinding):
             return balanced_rows(rows, n_samples)
         # The size at which the penalties of the atoms and of codes of size 1/size are in balance.
         cost = 2 * formulation.dictionary.value(rows)
-        return rows * (self._weights_for(n_samples, weights)["alpha"] / cost if cost > 0 else 1.0) ** 0.25
+        return rows * (self.weights_for(n_samples, weights)["alpha"] / cost if cost > 0 else 1.0) ** 0.25
 
 
 def _classical(weights: Weights, n: float, d: int) -> tuple[float, float]:

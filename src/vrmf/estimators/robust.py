@@ -10,10 +10,12 @@ from vrmf import formulations
 from vrmf.arrays import Array
 from vrmf.checks import real_number
 from vrmf.dictionaries import atoms_from_rows
-from vrmf.estimators.base import Weights
-from vrmf.estimators.recovering import RankFinding, Recovering, balanced_rows, is_auto
+from vrmf.estimators.modelling import Weights
+from vrmf.estimators.rank_finding import RankFinding, balanced_rows
+from vrmf.estimators.recovering import is_auto
+from vrmf.estimators.recovering_streams import Recovering
 from vrmf.formulations import Formulation
-from vrmf.recovery.path import PROGRESS
+from vrmf.recovery.progress import PROGRESS
 from vrmf.sources import AbstractSource
 from vrmf.weights import DataSummary, chosen_weight
 
@@ -87,7 +89,7 @@ class RobustPCA(RankFinding):
     def _follows_noise(self) -> bool:
         return is_auto(self.alpha) and is_auto(self.outlier_alpha)
 
-    def _weights(self, source: AbstractSource, summary: DataSummary, seed: int) -> Weights:
+    def _resolved_weights(self, source: AbstractSource, summary: DataSummary, seed: int) -> Weights:
         n, d = source.n_samples, summary.n_features
         if is_auto(self.outlier_alpha) and not is_auto(self.alpha):
             alpha = chosen_weight("alpha", self.alpha, auto=1.0, paper=d**-0.5)
@@ -102,13 +104,13 @@ class RobustPCA(RankFinding):
             PROGRESS: self._progress(source, summary, outlier_alpha),
         }
 
-    def _weights_for(self, n_samples: float, weights: Weights) -> Weights:
+    def weights_for(self, n_samples: float, weights: Weights) -> Weights:
         d = weights["features"]
         growth = 1.0 if d is None else max(n_samples, d) ** 0.5
         return weights | {"alpha": weights["alpha"] * growth}
 
     def _formulation(self, n_samples: float, weights: Weights) -> Formulation:
-        alpha = self._weights_for(n_samples, weights)["alpha"]
+        alpha = self.weights_for(n_samples, weights)["alpha"]
         return formulations.robust_pca(alpha, weights["outlier_alpha"], n_samples)
 
     def _start_rows(self, formulation: Formulation, rows: Array, n_samples: int, weights: Weights) -> Array:
@@ -166,7 +168,7 @@ class RobustNMF(Recovering):
     def _why_nothing(self) -> str:
         return "It adds parts that are not negative; for data of both signs use RobustPCA."
 
-    def _weights(self, source: AbstractSource, summary: DataSummary, seed: int) -> Weights:
+    def _resolved_weights(self, source: AbstractSource, summary: DataSummary, seed: int) -> Weights:
         row, entry = summary.largest_row, summary.largest_entry
         outlier_alpha = self._outlier_weight(self.outlier_alpha, summary)
         return {

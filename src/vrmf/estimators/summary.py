@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from vrmf.arrays import Array, row_norms
-from vrmf.solvers.smm import SMMState
-
-if TYPE_CHECKING:
-    from vrmf.estimators.base import AbstractFactorizer
 
 
 @dataclass(frozen=True)
@@ -35,7 +31,7 @@ class Parameter:
         return value if self.value is self.given else f"{value} ({self.given!r})"
 
 
-def resolved_parameters(model: AbstractFactorizer) -> dict[str, Parameter]:
+def resolved_parameters(model: Any) -> dict[str, Parameter]:
     """Return the parameters of a fitted model by name, with the values that automatic ones have become.
 
     >>> import numpy as np, vrmf
@@ -59,7 +55,7 @@ def _is_plain(value: Any) -> bool:
     return isinstance(value, bool | int | float | str)
 
 
-def usage(model: AbstractFactorizer) -> Array | None:
+def usage(model: Any) -> Array | None:
     """Return the share of each atom in Σ h² ‖d‖² over the rows of the fit, or None if it is not known.
 
     >>> import numpy as np, vrmf
@@ -67,8 +63,8 @@ def usage(model: AbstractFactorizer) -> Array | None:
     >>> round(float(usage(model).sum()), 6)
     1.0
     """
-    state = model._stream
-    if not isinstance(state, SMMState) or state.gram is None:
+    state = model.stream_.state
+    if state.code_sums is None:
         return None
-    sizes = np.diag(state.gram).astype(np.float64) * np.square(row_norms(state.D))
+    sizes = np.diag(state.code_sums.gram).astype(np.float64) * np.square(row_norms(state.D))
     return np.asarray(sizes / (np.sum(sizes) or 1.0))

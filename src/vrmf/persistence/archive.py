@@ -32,7 +32,8 @@ import scipy.sparse
 from vrmf import solvers, terms
 from vrmf.formulations import Formulation
 from vrmf.measurement import Measurement
-from vrmf.recovery.path import Progress
+from vrmf.recovery.progress import Progress
+from vrmf.running.stream import Stream
 from vrmf.seen import DataSeen
 from vrmf.solvers.sgd import SGDState
 from vrmf.solvers.smm import SMMState
@@ -53,6 +54,7 @@ VALUES: tuple[type, ...] = (
     Progress,
     SGDState,
     SMMState,
+    Stream,
     Sums,
     Usage,
     WorstRows,
@@ -140,7 +142,7 @@ class Writer:
 
 
 class ExactWriter(Writer):
-    """A writer that keeps the types of NumPy's scalars, and refuses what ``kinds`` could not read.
+    """A writer that preserves the types of NumPy's scalars, and refuses what ``kinds`` could not read.
 
     A number in single precision that came back in double would change the bits of what follows.
     """

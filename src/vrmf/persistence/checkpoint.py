@@ -28,8 +28,8 @@ from vrmf.persistence.declared import check_declared, declared_types
 from vrmf.persistence.fingerprint import differences
 from vrmf.problem import Problem
 from vrmf.running.history import COLUMNS, History, Iterate, Mark
-from vrmf.running.loop import Moment, Watch
-from vrmf.running.path import Stage
+from vrmf.running.loop import ResumePoint, Watch
+from vrmf.running.stage import Stage
 from vrmf.solvers.base import AbstractSolver, State
 from vrmf.sources import AbstractSource
 
@@ -48,7 +48,7 @@ class Saved:
     """What a checkpoint holds."""
 
     stage: Stage
-    moment: Moment
+    resume: ResumePoint
     epoch: int  #: epochs done
 
 
@@ -107,34 +107,34 @@ class Checkpoint:
                     )
                 return found
 
-        return Saved(stage, Moment(state, seconds, history), epoch)
+        return Saved(stage, ResumePoint(state, seconds, history), epoch)
 
     @contextlib.contextmanager
-    def keeping(self, saved: Saved | None) -> Iterator[Watch]:
+    def saving(self, saved: Saved | None) -> Iterator[Watch]:
         """Give a function that saves the iterates which it sees, when it is time.
 
         What is newest is saved at the end, and also if the run ends by an exception. If a run cannot take
         its first step from the file, the error names that.
         """
-        keeper = _Keeper(self, is_saved=saved is not None)
+        saver = _Saver(self, is_saved=saved is not None)
         try:
-            yield keeper.watch
+            yield saver.watch
         except BaseException as error:
             try:
-                keeper.save()
+                saver.save()
             except Exception as failure:
                 error.add_note(f"The checkpoint {self.path} could not be brought up to date: {failure!r}")
-            unmoved = saved is not None and keeper.is_saved
+            unmoved = saved is not None and saver.is_saved
             if unmoved and isinstance(error, MISFITS) and not str(error).startswith(str(self.path)):
                 raise ValueError(
                     f"{self.path} holds a fit that cannot go on ({error!r}). If somebody has changed it, "
                     "remove the file to start anew."
                 ) from error
             raise
-        keeper.save()
+        saver.save()
 
     def write(self, current: Iterate, history: History) -> None:
-        """Put a moment of the run into the file, whole or not at all."""
+        """Write what a run has reached to the file, whole or not at all."""
         writer = ExactWriter((*VALUES, *self.kinds, *declared_types(type(current.state))))
         columns = {name: np.array(getattr(history, name)) for name in COLUMNS}
         manifest = {
@@ -193,7 +193,7 @@ def fields_of(value: Any) -> dict[str, Any]:
 
 
 @dataclass
-class _Keeper:
+class _Saver:
     """Saves the newest iterate of a run, if it is not in the file yet."""
 
     checkpoint: Checkpoint
@@ -255,7 +255,7 @@ def _header(digest: str) -> bytes:
 
 
 class _Digesting:
-    """A file to be written from begin to end, which keeps a digest of what was written."""
+    """A file to be written from begin to end, which computes a digest of what was written."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self.file = file

@@ -1,4 +1,4 @@
-"""Fingerprints: what a fit is of, small enough to keep, and in words where two of them differ.
+"""Fingerprints: what a fit is of, small enough to store, and in words where two of them differ.
 
 >>> from vrmf.sources import as_source
 >>> X = np.arange(6.0).reshape(3, 2)

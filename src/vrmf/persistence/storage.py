@@ -28,15 +28,17 @@ from vrmf.estimators import ESTIMATORS, AbstractFactorizer
 from vrmf.persistence.archive import VALUES, Reader, UnknownType, Writer, write_archive
 from vrmf.persistence.atomic import replacing
 from vrmf.persistence.declared import check_declared
-from vrmf.solvers.base import State
+from vrmf.running.stream import Stream
+from vrmf.solvers.smm import SMMState
 
 FORMAT = "vrmf-model"
 
-#: Versions: 1 had no ``relative_stationarity_`` and ``reconstruction_error_``; 2 has them.
+#: The version of the format. Version 1 had no ``relative_stationarity_`` and ``reconstruction_error_``. Up
+#: to version 4 the two parts of ``stream_`` were attributes of their own.
 VERSION = 5
 
 #: Attributes that a file may set, besides those with an underscore at their end.
-PRIVATE = ("_stream", "_stream_weights", "_sklearn_output_config")
+PRIVATE = ("_sklearn_output_config",)
 
 #: Attributes that are not written: callbacks of scikit-learn.
 TRANSIENT = ("_skl_callbacks",)
@@ -51,10 +53,10 @@ class NewerVersion(ValueError):
 def save(model: AbstractFactorizer, path: str | os.PathLike[str], *, overwrite: bool = True) -> None:
     """Write a model to a file, whole or not at all.
 
-    A file that is there is replaced and lends its permissions, or kept if ``overwrite`` is False, with a
-    FileExistsError. Folders, devices and pipes are refused.
+    A file that is there is replaced, and the new one has its permissions. If ``overwrite`` is False, it is
+    left as it is, and a FileExistsError is raised. Folders, devices and pipes are refused.
 
-    All parameters and fitted attributes are kept, so that ``partial_fit`` goes on where it was. A
+    All parameters and fitted attributes are stored, so that ``partial_fit`` goes on where it was. A
     ``random_state`` that is not an int becomes None. Terms of your own must be frozen dataclasses;
     :func:`load` needs their classes.
     """
@@ -121,6 +123,10 @@ def _read(file: IO[bytes], kinds: tuple[type, ...]) -> AbstractFactorizer:
         attributes = reader.decode(manifest["attributes"])
     if manifest["version"] == 1 and "components_" in attributes:
         attributes = {"relative_stationarity_": math.nan, "reconstruction_error_": math.nan} | attributes
+    if manifest["version"] < 5 and "_stream_weights" in attributes:
+        # Models that a callback has seen had weights alone.
+        state = attributes.pop("_stream", None) or SMMState(D=attributes["components_"], seed=0)
+        attributes["stream_"] = Stream(state, attributes.pop("_stream_weights"))
     _check_attributes(attributes)
     for name, value in attributes.items():
         setattr(model, name, value)
@@ -144,9 +150,9 @@ def _check_attributes(attributes: dict[str, Any]) -> None:
         value = attributes.get(name, np.empty(width, kinds))
         if not isinstance(value, np.ndarray) or value.shape != (width,) or value.dtype.kind not in kinds:
             raise ValueError(f"{name} does not fit its features")
-    if "_stream" in attributes:
-        stream = attributes["_stream"]
+    if "stream_" in attributes:
+        stream = attributes["stream_"]
         check_declared(stream)
-        if not isinstance(stream, State) or stream.D.shape != D.shape:
+        if not isinstance(stream, Stream) or stream.state.D.shape != D.shape:
             raise ValueError("the state of its stream does not fit its dictionary")
     attributes["formulation_"].check_width(*D.shape)

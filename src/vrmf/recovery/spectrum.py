@@ -34,10 +34,10 @@ MOST_FEATURES = 2000
 #: Directions of that subspace beyond those that are asked for, and rounds of subspace iteration.
 SPARE, SUBSPACE_ROUNDS = 10, 3
 
-#: Bytes of codes that are kept between these rounds, at most.
+#: Bytes of codes that are stored between these rounds, at most.
 MOST_CODES = 2**29
 
-#: Names of codes that these rounds keep are this number and less.
+#: The kind of companion that the codes of these rounds are.
 LOOK_CODES = "codes of residuals"
 
 
@@ -89,8 +89,8 @@ class Spectrum:
 
     def above(self, level: float) -> Spectrum:
         """Return the part with singular values above a level."""
-        kept = self.values > level
-        return Spectrum(self.values[kept], self.vectors[kept])
+        is_above = self.values > level
+        return Spectrum(self.values[is_above], self.vectors[is_above])
 
     def first(self, count: int) -> Spectrum:
         """Return the part with the largest singular values."""

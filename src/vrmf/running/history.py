@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 
 from vrmf.arrays import Array
 from vrmf.measurement import Measurement
-from vrmf.running.path import Stage
+from vrmf.running.stage import Stage
 from vrmf.solvers.base import State
 
 
 @dataclass(frozen=True, eq=False)
 class Iterate:
-    """One moment of a run."""
+    """What a run has reached after one of its steps."""
 
     D: Array  #: the dictionary to report if the run ended now
     step: int  #: steps done

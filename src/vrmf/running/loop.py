@@ -28,14 +28,15 @@ from vrmf.measurement import Measurement
 from vrmf.problem import Problem
 from vrmf.running.clock import Clock, OutOfTime
 from vrmf.running.history import History, Iterate
-from vrmf.running.path import AbstractPath, SingleStage, Stage
+from vrmf.running.path import AbstractPath, SingleStage
 from vrmf.running.rules import Diverged, Reason, Rule, time_is_over
+from vrmf.running.stage import Stage
 from vrmf.solvers.base import AbstractSolver, State
 from vrmf.sources import single_threaded_blas
 
 
 @dataclass(frozen=True, eq=False)
-class Moment:
+class ResumePoint:
     """From what a run can go on as if it had never been interrupted."""
 
     state: Callable[[], State]  #: makes it; it may be large, so that nobody else should hold it
@@ -48,11 +49,11 @@ def iterate(
     problem: Problem,
     D: Array,
     seed: int,
-    resume: Moment | None = None,
+    resume: ResumePoint | None = None,
     clock: Clock | None = None,
     stage: Stage | None = None,
 ) -> Iterator[Iterate]:
-    """Yield the start, or the moment to go on from, and then the iterate after each step.
+    """Yield the start, or the iterate to go on from, and then the iterate after each step.
 
     It ends when the clock's time is over; a step that is under way then is dropped. Counts go on from
     those of the stage, if one is given.
@@ -115,7 +116,7 @@ def until_stopped(
     path: AbstractPath,
     rules: Rules,
     record: Record = lambda iterate: None,
-    resume: Moment | None = None,
+    resume: ResumePoint | None = None,
     clock: Clock | None = None,
 ) -> Iterator[tuple[Iterate, History, Reason | None]]:
     """Yield iterates with the history so far, up to the first for which there is a reason to stop.
@@ -123,8 +124,8 @@ def until_stopped(
     A stage that ends by itself is followed by the next of the path; ``rules`` makes those of the last one.
     The dictionary of the last iterate is the one that was found stationary, if that is the reason. If time
     is over, the last one comes a second time, with that reason. ``record`` may measure an iterate for the
-    history, off the clock. A run that goes on from a moment yields that first, and neither records it again
-    nor starts its history and its time anew.
+    history, off the clock. A run that resumes yields the iterate of its resume point first. It does not
+    record that again, and goes on with its history and its time.
     """
     history = History() if resume is None else resume.history
     following: Stage | None = stage
@@ -133,8 +134,8 @@ def until_stopped(
         problem = Problem(stage.formulation, problem.source)
         final = rules(stage, problem)
         ending: list[Rule] = [Diverged(float(np.max(np.abs(stage.D)))), *path.rules(stage, problem, final)]
-        moments = _one_stage(solver, problem, stage, ending, history, record, resume, clock)
-        for current, reason in moments:
+        iterates = _one_stage(solver, problem, stage, ending, history, record, resume, clock)
+        for current, reason in iterates:
             if reason is None:
                 yield current, history, None
         assert reason is not None
@@ -154,7 +155,7 @@ def _one_stage(
     rules: Sequence[Rule],
     history: History,
     record: Record,
-    resume: Moment | None,
+    resume: ResumePoint | None,
     clock: Clock | None,
 ) -> Iterator[tuple[Iterate, Reason | None]]:
     """Yield the iterates of a stage, the last with the reason for which it ended."""
@@ -219,7 +220,7 @@ def follow(
     *,
     record: Record = lambda iterate: None,
     watch: Watch = lambda iterate, history: None,
-    resume: Moment | None = None,
+    resume: ResumePoint | None = None,
     clock: Clock | None = None,
 ) -> Outcome:
     """Follow a path until it ends or there is a reason to stop.
@@ -229,8 +230,8 @@ def follow(
     """
     sound, history = None, History()
     try:
-        moments = until_stopped(solver, problem, stage, path, rules, record, resume, clock)
-        for current, history, reason in moments:
+        iterates = until_stopped(solver, problem, stage, path, rules, record, resume, clock)
+        for current, history, reason in iterates:
             if current is not sound and (sound is None or reason is None or not reason.failed):
                 sound = current
                 wish = watch(current, history)

@@ -12,7 +12,7 @@ from vrmf.arrays import Array
 from vrmf.measurement import Measurement
 from vrmf.running.clock import Clock
 from vrmf.running.history import History, Iterate
-from vrmf.running.path import Stage
+from vrmf.running.stage import Stage
 from vrmf.solvers.base import rises
 
 

@@ -17,6 +17,14 @@ from vrmf.sources.selection import Rows
 
 
 @dataclass(frozen=True, eq=False)
+class CodeSums:
+    """Sums over codes, and how many rows they stand for."""
+
+    gram: Array  #: Σ hᵀh
+    rows: float
+
+
+@dataclass(frozen=True, eq=False)
 class State:
     """What a solver knows between two steps; every solver's state has these fields."""
 
@@ -26,6 +34,11 @@ class State:
     epoch: int = 0  #: epochs done
     solved: int = 0  #: code problems solved
     measured: Measurement | None = None  #: of the dictionary that the last step began with
+
+    @property
+    def code_sums(self) -> CodeSums | None:
+        """The sums over all codes so far, or None if the state has none."""
+        return None
 
 
 S = TypeVar("S", bound=State)
@@ -59,6 +72,15 @@ class AbstractSolver(ABC, Generic[S]):
     def reports_best(self) -> bool:
         """Whether the best dictionary that was measured is reported, if the answer is worse."""
 
+    @property
+    def measures(self) -> bool:
+        """Whether steps measure the dictionary. If they do not, their lengths shrink."""
+        return True
+
+    def for_streams(self) -> AbstractStreamSolver | None:
+        """Return the solver as it learns from streams, or None if it needs all rows at hand."""
+        return None
+
 
 class AbstractStreamSolver(AbstractSolver[S]):
     """A solver that learns from one mini-batch after another, and so from streams as well."""
@@ -80,6 +102,35 @@ class AbstractStreamSolver(AbstractSolver[S]):
     def remembered(self, state: S, count: int) -> float:
         """Return for how many rows the sums stand when so many rows have joined."""
 
+    @property
+    @abstractmethod
+    def has_code_sums(self) -> bool:
+        """Whether states have sums over codes, which are rescaled when atoms are."""
+
+    @abstractmethod
+    def rescaled(self, state: S, factors: Array | float) -> S:
+        """Return the state with each atom multiplied by its factor, and codes divided by it."""
+
+    @abstractmethod
+    def at_batches_of(self, state: S, rows: int) -> S:
+        """Return the state as if all mini-batches so far had had so many rows."""
+
+    @abstractmethod
+    def at_new_scale(self, state: S) -> S:
+        """Return the state from which to go on when the scale of the data has changed."""
+
+    def going_on_from(self, state: Any) -> S:
+        """Return the state, or a new one with its dictionary if it is that of another solver."""
+        fresh = self.start(state.D, state.seed)
+        return state if type(state) is type(fresh) else fresh
+
+    def for_streams(self) -> AbstractStreamSolver[S]:
+        return self
+
+    @property
+    def measures(self) -> bool:
+        return False
+
     def init(self, problem: Problem, D: Array, seed: int) -> S:
         checked_batch_size(self.batch_size, problem.n_samples, len(D))
         return self.start(D, seed)
@@ -95,6 +146,12 @@ class AbstractStreamSolver(AbstractSolver[S]):
     @property
     def reports_best(self) -> bool:
         return False
+
+
+def rescaled_atoms(D: Array, factors: Array | float) -> tuple[Array, Array]:
+    """Return a dictionary with each atom multiplied by its factor, and the factors as a column."""
+    column = np.broadcast_to(np.asarray(factors, dtype=D.dtype), len(D))[:, None]
+    return D * column, column
 
 
 def checked_batch_size(batch_size: int | str, n_samples: int, n_components: int) -> int:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from vrmf.arrays import Array
 from vrmf.checks import check_flags
 from vrmf.coding import Coder
@@ -15,6 +17,7 @@ from vrmf.solvers.base import (
     check_auto_count,
     check_auto_positive,
     check_coder,
+    rescaled_atoms,
 )
 from vrmf.solvers.usage import Usage
 from vrmf.sources.selection import Rows
@@ -65,6 +68,20 @@ class SGD(AbstractStreamSolver[SGDState]):
 
     def remembered(self, state: SGDState, count: int) -> float:
         return float(state.solved + count)
+
+    @property
+    def has_code_sums(self) -> bool:
+        return False
+
+    def rescaled(self, state: SGDState, factors: Array | float) -> SGDState:
+        return state if np.all(factors == 1) else replace(state, D=rescaled_atoms(state.D, factors)[0])
+
+    def at_batches_of(self, state: SGDState, rows: int) -> SGDState:
+        return state
+
+    def at_new_scale(self, state: SGDState) -> SGDState:
+        """Return a state that chooses an automatic step anew."""
+        return self.start(state.D, state.seed) if self.scale == "auto" else state
 
     def absorb(self, problem: Problem, state: SGDState, rows: Rows = None, *, epoch_rows: int) -> SGDState:
         stats = problem.stats(state.D, self.coder, rows)

@@ -11,11 +11,24 @@ from vrmf.checks import check_flags, real_number, whole_number
 from vrmf.coding import Coder
 from vrmf.dictionaries import reseed
 from vrmf.problem import Problem
-from vrmf.solvers.base import AbstractStreamSolver, State, check_auto_count, check_coder
+from vrmf.solvers.base import (
+    AbstractStreamSolver,
+    CodeSums,
+    State,
+    check_auto_count,
+    check_coder,
+    rescaled_atoms,
+)
 from vrmf.solvers.usage import Usage
 from vrmf.sources.selection import Rows
 from vrmf.stats import Stats
 from vrmf.surrogate import minimise_surrogate
+
+#: The forgetting of the SMM that learns from streams in place of a solver that needs all rows at hand.
+STREAM_FORGETTING = 5.0
+
+#: Rows of a stream that count as an epoch, for each atom.
+STREAM_ROWS = 50
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,6 +39,30 @@ class SMMState(State):
     cross: Array | None = None  #: Σ hᵀ(x − r)
     weight: float = 0.0  #: how many rows these sums stand for
     usage: Usage | None = None  #: of the atoms, in this epoch
+
+    @classmethod
+    def after_fit(cls, D: Array, stats: Stats | None, seed: int) -> SMMState:
+        """Return the state from which a stream goes on after a fit, with the sums over its rows if known.
+
+        A stream of m rows remembers m/(1 + ρ) of them, ρ being STREAM_FORGETTING. All rows of a fit count,
+        as those of a stream so long that it remembers as many.
+        """
+        if stats is None:
+            return cls(D=D, seed=seed)
+        solved = round((1 + STREAM_FORGETTING) * stats.count)
+        return cls(
+            D=D,
+            seed=seed,
+            gram=stats.gram,
+            cross=stats.cross(D),
+            weight=float(stats.count),
+            solved=solved,
+            epoch=solved // (STREAM_ROWS * len(D)),
+        )
+
+    @property
+    def code_sums(self) -> CodeSums | None:
+        return None if self.gram is None else CodeSums(self.gram, self.weight)
 
 
 @dataclass(frozen=True)
@@ -74,6 +111,25 @@ class SMM(AbstractStreamSolver[SMMState]):
     def _kept(self, state: SMMState) -> float:
         """Return by what the sums so far are weighted when new ones join."""
         return (1 - 1 / (state.step + 1)) ** self.forgetting if state.step else 1.0
+
+    @property
+    def has_code_sums(self) -> bool:
+        return True
+
+    def rescaled(self, state: SMMState, factors: Array | float) -> SMMState:
+        if np.all(factors == 1):
+            return state
+        D, column = rescaled_atoms(state.D, factors)
+        if state.gram is None or state.cross is None:
+            return replace(state, D=D)
+        return replace(state, D=D, gram=state.gram / (column * column.T), cross=state.cross / column)
+
+    def at_batches_of(self, state: SMMState, rows: int) -> SMMState:
+        # SMM forgets by steps. So it forgets by rows, however these are cut into mini-batches.
+        return replace(state, step=-(-state.solved // rows))
+
+    def at_new_scale(self, state: SMMState) -> SMMState:
+        return state
 
     def absorb_sums(self, problem: Problem, state: SMMState, stats: Stats, epoch_rows: int) -> SMMState:
         """Take one step with the sums over some rows at the present dictionary."""

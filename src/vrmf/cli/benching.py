@@ -16,6 +16,7 @@ from vrmf.extras import library
 from vrmf.outputs import check_output
 from vrmf.plots import comparison
 from vrmf.solvers import SOLVERS
+from vrmf.standard_output import has_lost_its_reader
 
 #: Endings of files for pictures.
 PICTURES = (".png", ".svg", ".pdf")
@@ -105,7 +106,7 @@ def bench(
             solvers=solvers or tuple(SOLVERS),
             n_jobs=reading.jobs,
             parameters=suggested | parameters,
-            tell=lambda name: screen.doing(f"{name}: {options['seconds']:g} s"),
+            tell=lambda name: _announce(screen, f"{name}: {options['seconds']:g} s", output),
             **options,
         )
         _tell(screen, found)
@@ -114,6 +115,13 @@ def bench(
         picture = None if output is None else str(output.resolve())
         screen.fact("picture", picture, picture)
     screen.finish()
+
+
+def _announce(screen: Screen, text: str, output: Path | None) -> None:
+    """Say which contestant is next, or end if nobody reads what they reach, and no picture shows it."""
+    if output is None and has_lost_its_reader():
+        raise click.exceptions.Exit(0)
+    screen.doing(text)
 
 
 def _tell(screen: Screen, found: Comparison) -> None:

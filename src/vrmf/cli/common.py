@@ -77,7 +77,7 @@ def told_plainly(debug: bool = False) -> Iterator[None]:
                 for message in dict.fromkeys(str(warning.message) for warning in warned):
                     width = shutil.get_terminal_size().columns if sys.stderr.isatty() else None
                     click.echo(wrapped(f"Warning: {_one_line(message)}", width), err=True)
-    except (click.exceptions.Exit, BrokenPipeError):  # which are errors of these kinds
+    except click.exceptions.Exit:  # which is a RuntimeError
         raise
     except (ValueError, TypeError, OSError, ImportError, RuntimeError, MemoryError) as error:
         if debug:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -66,7 +67,7 @@ class Screen:
         cells = [[value if isinstance(value, str) else short(value) for value in row] for row in rows]
         if not self.console.is_terminal:
             for line in [list(columns), *cells]:
-                click.echo("\t".join(line))
+                print("\t".join(line))
             return
         shown = Table(box=None, header_style="bold", pad_edge=False)
         for i, column in enumerate(columns):
@@ -79,7 +80,7 @@ class Screen:
     def finish(self) -> None:
         """Print all facts as one JSON object, if that is wanted."""
         if self.as_json:
-            click.echo(json.dumps(self.found, ensure_ascii=False, indent=1))
+            print(_encodable(json.dumps(self.found, ensure_ascii=False, indent=1), sys.stdout.encoding))
 
     @property
     def _width(self) -> int | None:
@@ -109,6 +110,19 @@ def wrapped(text: str, width: int | None, indent: int = 0) -> str:
         break_on_hyphens=False,
     )
     return "\n".join(lines)
+
+
+def _encodable(text: str, encoding: str | None) -> str:
+    """Return a text of JSON, with escapes where an encoding does not have its letters.
+
+    >>> _encodable('{"name": "Größe"}', "ascii")
+    '{"name": "Gr\\\\u00f6\\\\u00dfe"}'
+    """
+    try:
+        text.encode(encoding or "utf-8")
+        return text
+    except UnicodeEncodeError:
+        return "".join(sign if sign.isascii() else json.dumps(sign)[1:-1] for sign in text)
 
 
 def plain(value: Any) -> Any:

@@ -175,6 +175,21 @@ def test_errors_of_a_fit_are_told_plainly(case: str, data: Path, monkeypatch: py
     assert "Traceback" not in result.output and not Path("model.vrmf").exists()
 
 
+@pytest.mark.parametrize("command", ["suggest", "fit", "bench", "transform"])
+def test_bad_options_of_a_file_are_told_in_one_line(command: str, data: Path, tmp_path: Path) -> None:
+    vrmf.save(vrmf.NMF(2, tol=0.1, random_state=0).fit(rows(80)), tmp_path / "model.vrmf")
+    model = [tmp_path / "model.vrmf"] if command == "transform" else []
+    for options, message in {
+        ("--separator", "ab"): "`separator` is 'ab'. Use one sign, such as ';' or a tab.",
+        ("--separator", ""): "`separator` is ''. Use one sign, such as ';' or a tab.",
+        ("--separator", "comma", "--decimal", ","): "`separator` and `decimal` are both ','. Use two signs.",
+        ("--drop", "a", "--drop", "a"): "`drop` names 'a' twice. Use it once.",
+        ("--drop", "a", "--index", "a"): "'a' is both `index` and in `drop`. Use one of them.",
+    }.items():
+        result = run(command, *model, data, *options)
+        assert result.exit_code == 1 and result.stderr == f"Error: {message}\n"
+
+
 def test_errors_of_a_transformation_leave_no_file(data: Path, tmp_path: Path) -> None:
     vrmf.save(vrmf.NMF(2, tol=0.1, random_state=0).fit(rows(80)), tmp_path / "model.vrmf")
     bad = rows(80)

@@ -86,8 +86,9 @@ def bench(
     dictionary where they take one. The objective and the error of their dictionaries are measured by exact
     codes, off the clock. Rows beyond 512 MB are left out.
     """
-    screen, reading = Screen(as_json, quiet), DataOptions.taken_from(options)
+    screen = Screen(as_json, quiet)
     with told_plainly(debug):
+        reading = DataOptions.taken_from(options)
         if output is not None:
             check_output("--output", output, {"the data": file_of(data)}, overwrite=force)
             if output.suffix.lower() not in PICTURES:

@@ -137,8 +137,9 @@ def fit(
     Exit codes: 0 if the fit is stationary (or --tol is 0); 3 if the budget ended before, when the model is
     written; 130 after Ctrl-C, when the file holds the best model so far; 1 for errors; 2 for wrong options.
     """
-    screen, reading = Screen(as_json, quiet), DataOptions.taken_from(options)
+    screen = Screen(as_json, quiet)
     with told_plainly(debug):
+        reading = DataOptions.taken_from(options)
         others = {"the data": file_of(data), "the checkpoint": options["checkpoint"]}
         check_output("--output", output, others, overwrite=force)
         if options["checkpoint"] is not None:

@@ -30,8 +30,9 @@ def suggest(data: str, seed: int, as_json: bool, quiet: bool, debug: bool, **opt
 
     A sample of the rows is looked at. What the proposal is unsure of is said.
     """
-    screen, reading = Screen(as_json, quiet), DataOptions.taken_from(options)
+    screen = Screen(as_json, quiet)
     with told_plainly(debug):
+        reading = DataOptions.taken_from(options)
         rows = rows_in(data, reading)
         tell_data(screen, data, rows)
         found = suggestion_for(rows, random_state=seed)

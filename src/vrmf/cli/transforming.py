@@ -71,9 +71,10 @@ def transform(
     """
     screen = Screen(as_json, quiet)
     parts: dict[str, Path | None] = {name: options.pop(name) for name in PARTS}
-    reading, places = DataOptions.taken_from(options), {"output": output} | parts
+    places = {"output": output} | parts
     inputs: dict[str, Path | None] = {"the data": file_of(data), "the model": model}
     with told_plainly(debug):
+        reading = DataOptions.taken_from(options)
         for name, place in places.items():
             if place is not None:
                 _check_place(name, place, inputs, force)

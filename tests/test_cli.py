@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import click
@@ -182,7 +187,12 @@ def test_bad_options_of_a_file_are_told_in_one_line(command: str, data: Path, tm
     for options, message in {
         ("--separator", "ab"): "`separator` is 'ab'. Use one sign, such as ';' or a tab.",
         ("--separator", ""): "`separator` is ''. Use one sign, such as ';' or a tab.",
-        ("--separator", "comma", "--decimal", ","): "`separator` and `decimal` are both ','. Use two signs.",
+        (
+            "--separator",
+            "comma",
+            "--decimal",
+            ",",
+        ): "`separator` and `decimal` are both ','. Use two signs.",
         ("--drop", "a", "--drop", "a"): "`drop` names 'a' twice. Use it once.",
         ("--drop", "a", "--index", "a"): "'a' is both `index` and in `drop`. Use one of them.",
     }.items():
@@ -285,3 +295,45 @@ def test_fields_for_scripts_are_those_of_the_page(tmp_path: Path, monkeypatch: p
     assert set(documented) == set(seen)
     for command, names in seen.items():
         assert names == documented[command], command
+
+
+# The moments before and after a command's work ---------------------------------------------------
+
+
+def test_the_package_imports_what_is_asked_for_only_and_then_shows_all_of_it() -> None:
+    code = """
+import sys, vrmf
+assert not {"numpy", "sklearn", "numba", "click"} & set(sys.modules)
+assert {"NMF", "plots", "suggest"} <= set(vrmf.__all__) <= set(dir(vrmf))
+from vrmf import *
+assert vrmf.sources.open_table and vrmf.NMF is NMF is vrmf.estimators.NMF and vrmf.suggest is suggest
+assert all(hasattr(vrmf, name) for name in vrmf.__all__)
+for name in ("nothing", "_nothing"):
+    assert not hasattr(vrmf, name)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+@pytest.mark.parametrize("seconds", [0.0, 0.1, 0.2, 0.4, 0.8, 1.2, 1.6])
+def test_an_interrupt_at_any_moment_ends_a_command_quietly(seconds: float, tmp_path: Path) -> None:
+    np.save(tmp_path / "rows.npy", np.random.default_rng(0).random((300, 30)))
+    # A shell starts jobs in the background with interrupts ignored, and the tests may be such a job. The
+    # interpreter itself takes a moment to start, and says so here.
+    code = """
+import runpy, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from vrmf.__main__ import main
+print("started", file=sys.stderr, flush=True)
+main()
+"""
+    words = ["bench", "rows.npy", "--model", "nmf", "-k", "2", "--seconds", "600", "--quiet"]
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, *words], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stderr is not None and process.stderr.readline() == "started\n"
+    time.sleep(seconds)
+    process.send_signal(signal.SIGINT)
+    _, error = process.communicate(timeout=60)
+    assert process.returncode == 130, error
+    assert error in ("", "Stopped: nothing is kept of what was under way.\n")

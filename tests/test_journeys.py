@@ -140,6 +140,17 @@ def test_data_without_rows_are_told_in_one_line(command: str, tmp_path: Path) ->
     ]
 
 
+@pytest.mark.parametrize("command", ["suggest", "fit", "bench"])
+def test_sizes_beyond_all_bounds_are_told_in_one_line(command: str, tmp_path: Path) -> None:
+    frame = cells().drop(columns="tissue")
+    frame.iloc[7] = 1e308
+    frame.to_csv(tmp_path / "cells.csv")
+    done = shell(f"vrmf {command} cells.csv --json", tmp_path, code=1)
+    assert done.stdout == ""
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("Error: The data are of size 1.0e+308. In float64 use sizes between")
+
+
 def piped(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
     """Run a command of the shell in which vrmf is that of these tests."""
     command = command.replace("vrmf ", f"{shlex.quote(sys.executable)} -m vrmf ", 1)

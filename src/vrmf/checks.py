@@ -67,7 +67,7 @@ def check_range(
     """Raise if powers of rows, by default the fourth, which curvatures contain, leave the dtype's range."""
     low, high = _safe_range(dtype, power)
     if largest_row > high or 0 < largest_entry < low:
-        size = largest_row if largest_row > high else largest_entry
+        size = largest_row if high < largest_row < math.inf else largest_entry
         raise ValueError(
             f"The {what} are of size {size:.1e}. In {np.dtype(dtype).name} use sizes between {low:.1e} "
             f"and {high:.1e}: rescale X."

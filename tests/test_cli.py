@@ -200,6 +200,18 @@ def test_bad_options_of_a_file_are_told_in_one_line(command: str, data: Path, tm
         assert result.exit_code == 1 and result.stderr == f"Error: {message}\n"
 
 
+@pytest.mark.parametrize("command", ["fit", "bench"])
+@pytest.mark.parametrize("model", ["nmf", "robust-pca"])
+def test_more_components_than_memory_holds_are_refused_at_once(
+    command: str, model: str, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(data.parent)
+    result = run(command, data, "--model", model, "-k", 100_000_000)
+    assert result.exit_code == 1
+    (line,) = result.stderr.splitlines()
+    assert re.match(r"Error: `n_components` \(-k\) is 100000000. For 6 features a fit needs 1.6e\+08 GB", line)
+
+
 def test_errors_of_a_transformation_leave_no_file(data: Path, tmp_path: Path) -> None:
     vrmf.save(vrmf.NMF(2, tol=0.1, random_state=0).fit(rows(80)), tmp_path / "model.vrmf")
     bad = rows(80)

@@ -17,7 +17,7 @@ from typing import Any
 
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, clone
 
-from vrmf.checks import check_flags, real_number, whole_number
+from vrmf.checks import check_flags, check_room, real_number, whole_number
 from vrmf.clock import Clock, watched_by
 from vrmf.estimators.callbacks import CallbackSupportMixin, Telling, with_callbacks
 from vrmf.estimators.data import centred, is_stream, rows_for
@@ -378,6 +378,8 @@ class AbstractFactorizer(
         source = rows_for(
             self, X, reset=reset, nonnegative=self._nonnegative, n_jobs=self.n_jobs, dtype=dtype
         )
+        if reset and self.n_components is not None:
+            check_room(self.n_components, source.n_features, source.dtype)
         return centred(source) if self.center else source
 
     def _path(self, source: AbstractSource) -> AbstractPath:

@@ -209,7 +209,9 @@ def test_more_components_than_memory_holds_are_refused_at_once(
     result = run(command, data, "--model", model, "-k", 100_000_000)
     assert result.exit_code == 1
     (line,) = result.stderr.splitlines()
-    assert re.match(r"Error: `n_components` \(-k\) is 100000000. For 6 features a fit needs 1.6e\+08 GB", line)
+    assert re.match(
+        r"Error: `n_components` \(-k\) is 100000000. For 6 features a fit needs 1.6e\+08 GB", line
+    )
 
 
 def test_errors_of_a_transformation_leave_no_file(data: Path, tmp_path: Path) -> None:

@@ -151,6 +151,32 @@ def test_sizes_beyond_all_bounds_are_told_in_one_line(command: str, tmp_path: Pa
     assert line.startswith("Error: The data are of size 1.0e+308. In float64 use sizes between")
 
 
+def test_names_do_not_steer_a_terminal(tmp_path: Path) -> None:
+    names = [
+        "red\x1b[31m",
+        "two\nlines",
+        "tab\tular",
+        "bell\x07\r",
+        "c1\x9b2J",
+        "back\u202ewards",
+        "[bold]",
+    ]
+    data = np.random.default_rng(0).random((60, 3)) @ np.random.default_rng(1).random((3, len(names)))
+    pandas.DataFrame(data, columns=names).to_parquet(tmp_path / "rows.parquet")
+    said = shell("vrmf fit rows.parquet --model nmf -k 2 -o m.vrmf", tmp_path).stdout
+    said += shell("vrmf info m.vrmf", tmp_path).stdout + shell("vrmf suggest rows.parquet", tmp_path).stdout
+    table = shell("vrmf export m.vrmf --top 7", tmp_path).stdout
+    assert {line.count("\t") for line in table.splitlines()} == {2} and len(table.splitlines()) == 15
+    for shown in ("red\\x1b[31m", "two\\nlines", "tab\\tular"):
+        assert shown in said and shown in table
+    assert "bell\\x07\\r" in table and "c1\\x9b2J" in table and "back\\u202ewards" in table
+    assert not set("\x1b\x07\r\x9b\u202e") & set(said + table) and "[bold]" in table
+    said = shell("vrmf export m.vrmf --top 7 --json", tmp_path).stdout
+    assert {row["feature"] for row in json.loads(said)["top"]} == set(names)
+    done = shell("vrmf fit rows.parquet --drop nothing", tmp_path, code=1)
+    assert len(done.stderr.splitlines()) == 1 and "\x1b" not in done.stderr
+
+
 def piped(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
     """Run a command of the shell in which vrmf is that of these tests."""
     command = command.replace("vrmf ", f"{shlex.quote(sys.executable)} -m vrmf ", 1)

@@ -328,7 +328,9 @@ def test_sizes_that_no_fit_takes_are_refused_as_by_a_fit(name: str) -> None:
         "single": (X * 1e30).astype(np.float32),
         "with gaps": gaps,
     }[name]
-    told = r"^The data are of size \d.\de[+-]\d+\. In float(64|32) use sizes between .* and .*: rescale X\.$"
+    told = (
+        r"^The data are of size \d.\de[+-]\d+\. In float(64|32) use sizes between .* and .*: rescale X\.$"
+    )
     with pytest.raises(ValueError, match=told):
         vrmf.suggest(data)
     if name != "with gaps":

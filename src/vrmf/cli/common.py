@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import click
 from sklearn.exceptions import ConvergenceWarning
 
-from vrmf.cli.screen import wrapped
+from vrmf.cli.screen import printable, wrapped
 from vrmf.estimators import ESTIMATORS
 
 T = TypeVar("T", bound=Callable[..., Any])
@@ -86,10 +86,10 @@ def told_plainly(debug: bool = False) -> Iterator[None]:
 
 
 def _one_line(text: str) -> str:
-    return " ".join(text.split())
+    return printable(" ".join(text.split()))
 
 
 def stopped(message: str) -> click.exceptions.Exit:
     """Say how a command ended that was interrupted, and return what ends it."""
-    click.echo(f"Stopped: {message}", err=True)
+    click.echo(f"Stopped: {printable(message)}", err=True)
     return click.exceptions.Exit(INTERRUPTED)

@@ -183,7 +183,7 @@ def chosen(
         screen.fact("suggestion", suggestion.to_dict())
         if model is None:
             screen.title("Suggested")
-            screen.note(str(suggestion))
+            screen.note(*str(suggestion).split("\n"))
             model, parameters = suggestion.model, dict(suggestion.parameters)
             k = suggestion.n_components if k is None else k
         else:

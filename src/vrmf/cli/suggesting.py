@@ -38,7 +38,7 @@ def suggest(data: str, seed: int, as_json: bool, quiet: bool, debug: bool, **opt
         found = suggestion_for(rows, random_state=seed)
         screen.title("Suggestion")
         screen.fact("suggestion", found.to_dict())
-        screen.note(str(found))
+        screen.note(*str(found).split("\n"))
         k = [] if found.n_components is None else ["-k", str(found.n_components)]
         settings = [
             word for name, value in found.parameters.items() for word in ("--set", f"{name}={value}")

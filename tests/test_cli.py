@@ -13,6 +13,7 @@ from pathlib import Path
 
 import click
 import numpy as np
+import pandas
 import pytest
 from click.testing import CliRunner, Result
 from distributed import LocalCluster
@@ -160,6 +161,7 @@ WRONG = {
     "no value": (["rows.npy", "--set", "alpha"], "`--set` is 'alpha'. Use NAME=VALUE"),
     "wrong value": (["rows.npy", "--set", "alpha=-1"], "`alpha` is -1. Use"),
     "a word": (["rows.npy", "--set", "init=nowhere"], "nowhere"),
+    "a long name": (["rows.npy", "-o", "m" * 300], "`--output` is a path of 300 letters, which is too long"),
     "no folder": (["rows.npy", "-o", "nowhere/model.vrmf"], "there is no folder"),
     "negative rows": (["negative.npy"], "row 2 is -1. Use"),
     "no scheduler": (["rows.npy", "--scheduler", "tcp://127.0.0.1:9"], "No scheduler of Dask answers at"),
@@ -198,6 +200,22 @@ def test_bad_options_of_a_file_are_told_in_one_line(command: str, data: Path, tm
     }.items():
         result = run(command, *model, data, *options)
         assert result.exit_code == 1 and result.stderr == f"Error: {message}\n"
+
+
+def test_an_error_comes_without_warnings(tmp_path: Path) -> None:
+    frame = pandas.DataFrame(rows(80), columns=list("abcdef"))
+    vrmf.save(vrmf.NMF(2, tol=0.1, random_state=0).fit(frame), tmp_path / "model.vrmf")
+    bad = rows(80)
+    bad[70, 0] = np.nan
+    np.save(tmp_path / "bad.npy", bad)
+    np.save(tmp_path / "good.npy", rows(80))
+    words = ("transform", tmp_path / "model.vrmf")
+    result = run(*words, tmp_path / "bad.npy", "-o", tmp_path / "codes.npy")
+    assert result.exit_code == 1 and re.fullmatch("Error: The entry in row 70, .*\n", result.stderr)
+    result = run(*words, tmp_path / "good.npy", "-o", tmp_path / "codes.npy")
+    assert result.exit_code == 0 and re.fullmatch("Warning: .* valid feature names.*\n", result.stderr)
+    result = run(*words, "d" * 300)
+    assert result.exit_code == 1 and len(result.stderr.splitlines()) == 1
 
 
 @pytest.mark.parametrize("command", ["fit", "bench"])

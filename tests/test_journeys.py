@@ -185,6 +185,24 @@ def piped(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="names of files are bytes")
+def test_names_of_files_that_are_no_text(tmp_path: Path) -> None:
+    X = np.random.default_rng(0).random((60, 8))
+    np.save(os.fsdecode(os.fsencode(tmp_path) + b"/bad\xff.npy"), X)
+    for ending in (b"csv", b"parquet"):
+        Path(os.fsdecode(os.fsencode(tmp_path) + b"/bad\xff." + ending)).write_bytes(b"a,b\n1,2\n3,5\n")
+    fit = "vrmf fit $'bad\\xff.npy' --model nmf -k 2 --tol 0 --max-iter 2"
+    done = piped(f"{fit} -o $'m\\xff.vrmf'", tmp_path)
+    assert done.returncode == 0 and "Data in bad\\xff.npy" in done.stdout and "m\\xff.vrmf" in done.stdout
+    done = piped(f"{fit} -o $'n\\xff.vrmf' --json", tmp_path)
+    assert vrmf.load(json.loads(done.stdout)["file"]).n_iter_ == 2
+    for ending in ("csv", "parquet"):
+        done = piped(f"vrmf suggest $'bad\\xff.{ending}'", tmp_path)
+        assert done.returncode in (0, 1) and "Traceback" not in done.stderr
+        told = f"Error: bad\\xff.{ending} cannot be read: its name is no text in UTF-8"
+        assert done.returncode == 0 or done.stderr.startswith(told)
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
 def test_output_that_cannot_be_written_is_told_in_one_line(tmp_path: Path) -> None:
     vrmf.save(vrmf.NMF(2, tol=0.1, random_state=0).fit(np.eye(5)), tmp_path / "m.vrmf")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -213,7 +214,8 @@ def _whereabouts(estimator: AbstractFactorizer, output: Path, checkpoint: Path |
     if not hasattr(estimator, "components_"):
         return f"there is no dictionary yet. {told}".rstrip()
     error = estimator.relative_stationarity_
-    return f"the best model so far, of relative stationarity {error:.1e}, is in {output}. {told}".rstrip()
+    quality = "" if math.isnan(error) else f", of relative stationarity {error:.1e},"
+    return f"the best model so far{quality} is in {output}. {told}".rstrip()
 
 
 def settings_in(texts: tuple[str, ...], model: str | None) -> dict[str, Any]:

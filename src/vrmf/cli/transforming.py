@@ -72,8 +72,8 @@ def transform(
     screen = Screen(as_json, quiet)
     parts: dict[str, Path | None] = {name: options.pop(name) for name in PARTS}
     places = {"output": output} | parts
-    inputs: dict[str, Path | None] = {"the data": file_of(data), "the model": model}
     with told_plainly(debug):
+        inputs: dict[str, Path | None] = {"the data": file_of(data), "the model": model}
         reading = DataOptions.taken_from(options)
         for name, place in places.items():
             if place is not None:

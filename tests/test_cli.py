@@ -161,7 +161,10 @@ WRONG = {
     "no value": (["rows.npy", "--set", "alpha"], "`--set` is 'alpha'. Use NAME=VALUE"),
     "wrong value": (["rows.npy", "--set", "alpha=-1"], "`alpha` is -1. Use"),
     "a word": (["rows.npy", "--set", "init=nowhere"], "nowhere"),
-    "a long name": (["rows.npy", "-o", "m" * 300], "`--output` is a path of 300 letters, which is too long"),
+    "a long name": (
+        ["rows.npy", "-o", "m" * 300],
+        "`--output` is a path of 300 letters, which is too long",
+    ),
     "no folder": (["rows.npy", "-o", "nowhere/model.vrmf"], "there is no folder"),
     "negative rows": (["negative.npy"], "row 2 is -1. Use"),
     "no scheduler": (["rows.npy", "--scheduler", "tcp://127.0.0.1:9"], "No scheduler of Dask answers at"),

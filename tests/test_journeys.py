@@ -189,8 +189,8 @@ def piped(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
 def test_names_of_files_that_are_no_text(tmp_path: Path) -> None:
     X = np.random.default_rng(0).random((60, 8))
     np.save(os.fsdecode(os.fsencode(tmp_path) + b"/bad\xff.npy"), X)
-    for ending in (b"csv", b"parquet"):
-        Path(os.fsdecode(os.fsencode(tmp_path) + b"/bad\xff." + ending)).write_bytes(b"a,b\n1,2\n3,5\n")
+    for name in (b"/bad\xff.csv", b"/bad\xff.parquet"):
+        Path(os.fsdecode(os.fsencode(tmp_path) + name)).write_bytes(b"a,b\n1,2\n3,5\n")
     fit = "vrmf fit $'bad\\xff.npy' --model nmf -k 2 --tol 0 --max-iter 2"
     done = piped(f"{fit} -o $'m\\xff.vrmf'", tmp_path)
     assert done.returncode == 0 and "Data in bad\\xff.npy" in done.stdout and "m\\xff.vrmf" in done.stdout

@@ -100,7 +100,7 @@ class Screen:
 
 
 def printable(text: str) -> str:
-    """Return a text in one line, with the codes of signs that would steer a terminal, such as names may have.
+    """Return a text in one line, with codes instead of signs that would steer a terminal.
 
     >>> print(printable("red\\x1b[31m gene\\n"))
     red\\x1b[31m gene\\n

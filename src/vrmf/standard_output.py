@@ -11,6 +11,7 @@ from __future__ import annotations
 import codecs
 import io
 import os
+import select
 import sys
 from typing import Any, TextIO, cast
 
@@ -33,7 +34,16 @@ def has_lost_its_reader() -> bool:
     """Whether standard output was a pipe, and nobody reads it any more."""
     buffer: Any = getattr(sys.stdout, "buffer", None)
     raw = getattr(buffer, "raw", buffer)
-    return isinstance(raw, _Pipe) and raw.is_broken
+    return isinstance(raw, _Pipe) and (raw.is_broken or _is_unread(raw.fileno()))
+
+
+def _is_unread(descriptor: int) -> bool:
+    """Whether the other end of a pipe is closed, where the system can be asked without writing to it."""
+    if not hasattr(select, "poll"):
+        return False
+    poll = select.poll()
+    poll.register(descriptor, 0)
+    return any(events & (select.POLLERR | select.POLLHUP) for _, events in poll.poll(0))
 
 
 class _Pipe(io.FileIO):

@@ -551,3 +551,19 @@ def test_data_that_are_all_zero_work_and_warn(name: str, solver: str) -> None:
     penalty = model.formulation_.dictionary.value(model.components_)
     assert model.objective_ == pytest.approx(penalty)
     assert not model.decompose(np.zeros((2, 4)))[0].any()
+
+
+@every_estimator
+def test_more_components_than_memory_holds_are_refused_at_once(name: str) -> None:
+    for learn in ("fit", "fit_transform", "partial_fit"):
+        with pytest.raises(ValueError, match=r"`n_components` \(-k\) is 10+\. .* Use fewer components"):
+            getattr(make(name, n_components=10**9), learn)(rows())
+
+
+@every_estimator
+def test_dates_are_no_numbers(name: str) -> None:
+    dates = np.datetime64("2020-01-01") + np.arange(40).reshape(10, 4)
+    for data in (dates, dates - dates[0]):
+        for learn in ("fit", "fit_transform", "partial_fit"):
+            with pytest.raises(ValueError, match=r"^The data are of dtype .*64\[D\]\. Use real numbers\.$"):
+                getattr(make(name), learn)(data)

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import click
 import numpy as np
+import pandas
 import pytest
 from click.testing import CliRunner, Result
 from distributed import LocalCluster
@@ -155,6 +161,10 @@ WRONG = {
     "no value": (["rows.npy", "--set", "alpha"], "`--set` is 'alpha'. Use NAME=VALUE"),
     "wrong value": (["rows.npy", "--set", "alpha=-1"], "`alpha` is -1. Use"),
     "a word": (["rows.npy", "--set", "init=nowhere"], "nowhere"),
+    "a long name": (
+        ["rows.npy", "-o", "m" * 300],
+        "`--output` is a path of 300 letters, which is too long",
+    ),
     "no folder": (["rows.npy", "-o", "nowhere/model.vrmf"], "there is no folder"),
     "negative rows": (["negative.npy"], "row 2 is -1. Use"),
     "no scheduler": (["rows.npy", "--scheduler", "tcp://127.0.0.1:9"], "No scheduler of Dask answers at"),
@@ -173,6 +183,56 @@ def test_errors_of_a_fit_are_told_plainly(case: str, data: Path, monkeypatch: py
     result = run("fit", *words, "--model", "nmf", "-k", 1)
     assert result.exit_code == 1 and message in result.stderr, result.output
     assert "Traceback" not in result.output and not Path("model.vrmf").exists()
+
+
+@pytest.mark.parametrize("command", ["suggest", "fit", "bench", "transform"])
+def test_bad_options_of_a_file_are_told_in_one_line(command: str, data: Path, tmp_path: Path) -> None:
+    vrmf.save(vrmf.NMF(2, tol=0.1, random_state=0).fit(rows(80)), tmp_path / "model.vrmf")
+    model = [tmp_path / "model.vrmf"] if command == "transform" else []
+    for options, message in {
+        ("--separator", "ab"): "`separator` is 'ab'. Use one sign, such as ';' or a tab.",
+        ("--separator", ""): "`separator` is ''. Use one sign, such as ';' or a tab.",
+        (
+            "--separator",
+            "comma",
+            "--decimal",
+            ",",
+        ): "`separator` and `decimal` are both ','. Use two signs.",
+        ("--drop", "a", "--drop", "a"): "`drop` names 'a' twice. Use it once.",
+        ("--drop", "a", "--index", "a"): "'a' is both `index` and in `drop`. Use one of them.",
+    }.items():
+        result = run(command, *model, data, *options)
+        assert result.exit_code == 1 and result.stderr == f"Error: {message}\n"
+
+
+def test_an_error_comes_without_warnings(tmp_path: Path) -> None:
+    frame = pandas.DataFrame(rows(80), columns=list("abcdef"))
+    vrmf.save(vrmf.NMF(2, tol=0.1, random_state=0).fit(frame), tmp_path / "model.vrmf")
+    bad = rows(80)
+    bad[70, 0] = np.nan
+    np.save(tmp_path / "bad.npy", bad)
+    np.save(tmp_path / "good.npy", rows(80))
+    words = ("transform", tmp_path / "model.vrmf")
+    result = run(*words, tmp_path / "bad.npy", "-o", tmp_path / "codes.npy")
+    assert result.exit_code == 1 and re.fullmatch("Error: The entry in row 70, .*\n", result.stderr)
+    result = run(*words, tmp_path / "good.npy", "-o", tmp_path / "codes.npy")
+    assert result.exit_code == 0 and re.fullmatch("Warning: .* valid feature names.*\n", result.stderr)
+    result = run(*words, "d" * 300)
+    assert result.exit_code == 1 and len(result.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("command", ["fit", "bench"])
+@pytest.mark.parametrize("model", ["nmf", "robust-pca"])
+def test_more_components_than_memory_holds_are_refused_at_once(
+    command: str, model: str, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(data.parent)
+    result = run(command, data, "--model", model, "-k", 100_000_000)
+    assert result.exit_code == 1
+    (line,) = result.stderr.splitlines()
+    assert re.match(
+        r"Error: `n_components` \(-k\) is 100000000. For 6 features a fit needs 1.6e\+08 GB", line
+    )
 
 
 def test_errors_of_a_transformation_leave_no_file(data: Path, tmp_path: Path) -> None:
@@ -270,3 +330,45 @@ def test_fields_for_scripts_are_those_of_the_page(tmp_path: Path, monkeypatch: p
     assert set(documented) == set(seen)
     for command, names in seen.items():
         assert names == documented[command], command
+
+
+# The moments before and after a command's work ---------------------------------------------------
+
+
+def test_the_package_imports_what_is_asked_for_only_and_then_shows_all_of_it() -> None:
+    code = """
+import sys, vrmf
+assert not {"numpy", "sklearn", "numba", "click"} & set(sys.modules)
+assert {"NMF", "plots", "suggest"} <= set(vrmf.__all__) <= set(dir(vrmf))
+from vrmf import *
+assert vrmf.sources.open_table and vrmf.NMF is NMF is vrmf.estimators.NMF and vrmf.suggest is suggest
+assert all(hasattr(vrmf, name) for name in vrmf.__all__)
+for name in ("nothing", "_nothing"):
+    assert not hasattr(vrmf, name)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+@pytest.mark.parametrize("seconds", [0.0, 0.1, 0.2, 0.4, 0.8, 1.2, 1.6])
+def test_an_interrupt_at_any_moment_ends_a_command_quietly(seconds: float, tmp_path: Path) -> None:
+    np.save(tmp_path / "rows.npy", np.random.default_rng(0).random((300, 30)))
+    # A shell starts jobs in the background with interrupts ignored, and the tests may be such a job. The
+    # interpreter itself takes a moment to start, and says so here.
+    code = """
+import runpy, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from vrmf.__main__ import main
+print("started", file=sys.stderr, flush=True)
+main()
+"""
+    words = ["bench", "rows.npy", "--model", "nmf", "-k", "2", "--seconds", "600", "--quiet"]
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, *words], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stderr is not None and process.stderr.readline() == "started\n"
+    time.sleep(seconds)
+    process.send_signal(signal.SIGINT)
+    _, error = process.communicate(timeout=60)
+    assert process.returncode == 130, error
+    assert error in ("", "Stopped: nothing is kept of what was under way.\n")

@@ -143,12 +143,67 @@ def test_data_without_rows_are_told_in_one_line(command: str, tmp_path: Path) ->
     ]
 
 
+@pytest.mark.parametrize("command", ["suggest", "fit", "bench"])
+def test_sizes_beyond_all_bounds_are_told_in_one_line(command: str, tmp_path: Path) -> None:
+    frame = cells().drop(columns="tissue")
+    frame.iloc[7] = 1e308
+    frame.to_csv(tmp_path / "cells.csv")
+    done = shell(f"vrmf {command} cells.csv --json", tmp_path, code=1)
+    assert done.stdout == ""
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("Error: The data are of size 1.0e+308. In float64 use sizes between")
+
+
+def test_names_do_not_steer_a_terminal(tmp_path: Path) -> None:
+    names = [
+        "red\x1b[31m",
+        "two\nlines",
+        "tab\tular",
+        "bell\x07\r",
+        "c1\x9b2J",
+        "back\u202ewards",
+        "[bold]",
+    ]
+    data = np.random.default_rng(0).random((60, 3)) @ np.random.default_rng(1).random((3, len(names)))
+    pandas.DataFrame(data, columns=names).to_parquet(tmp_path / "rows.parquet")
+    said = shell("vrmf fit rows.parquet --model nmf -k 2 -o m.vrmf", tmp_path).stdout
+    said += shell("vrmf info m.vrmf", tmp_path).stdout + shell("vrmf suggest rows.parquet", tmp_path).stdout
+    table = shell("vrmf export m.vrmf --top 7", tmp_path).stdout
+    assert {line.count("\t") for line in table.splitlines()} == {2} and len(table.splitlines()) == 15
+    for shown in ("red\\x1b[31m", "two\\nlines", "tab\\tular"):
+        assert shown in said and shown in table
+    assert "bell\\x07\\r" in table and "c1\\x9b2J" in table and "back\\u202ewards" in table
+    assert not set("\x1b\x07\r\x9b\u202e") & set(said + table) and "[bold]" in table
+    said = shell("vrmf export m.vrmf --top 7 --json", tmp_path).stdout
+    assert {row["feature"] for row in json.loads(said)["top"]} == set(names)
+    done = shell("vrmf fit rows.parquet --drop nothing", tmp_path, code=1)
+    assert len(done.stderr.splitlines()) == 1 and "\x1b" not in done.stderr
+
+
 def piped(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
     """Run a command of the shell in which vrmf is that of these tests."""
     command = command.replace("vrmf ", f"{shlex.quote(sys.executable)} -m vrmf ", 1)
     return subprocess.run(
         ["bash", "-o", "pipefail", "-c", command], cwd=folder, capture_output=True, text=True
     )
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names of files are bytes")
+def test_names_of_files_that_are_no_text(tmp_path: Path) -> None:
+    X = np.random.default_rng(0).random((60, 8))
+    np.save(os.fsdecode(os.fsencode(tmp_path) + b"/bad\xff.npy"), X)
+    for name in (b"/bad\xff.csv", b"/bad\xff.parquet"):
+        Path(os.fsdecode(os.fsencode(tmp_path) + name)).write_bytes(b"a,b\n1,2\n3,5\n")
+    fit = "vrmf fit $'bad\\xff.npy' --model nmf -k 2 --tol 0 --max-iter 2"
+    done = piped(f"{fit} -o $'m\\xff.vrmf'", tmp_path)
+    assert done.returncode == 0 and "Data in bad\\xff.npy" in done.stdout and "m\\xff.vrmf" in done.stdout
+    done = piped(f"{fit} -o $'n\\xff.vrmf' --json", tmp_path)
+    assert vrmf.load(json.loads(done.stdout)["file"]).n_iter_ == 2
+    for ending in ("csv", "parquet"):
+        done = piped(f"vrmf suggest $'bad\\xff.{ending}'", tmp_path)
+        assert done.returncode in (0, 1) and "Traceback" not in done.stderr
+        told = f"Error: bad\\xff.{ending} cannot be read: its name is no text in UTF-8"
+        assert done.returncode == 0 or done.stderr.startswith(told)
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
@@ -163,10 +218,43 @@ def test_output_that_cannot_be_written_is_told_in_one_line(tmp_path: Path) -> No
 
 def test_a_reader_that_is_gone_ends_a_command_quietly(tmp_path: Path) -> None:
     X = np.random.default_rng(0).random((20, 4000))
+    np.save(tmp_path / "rows.npy", X)
     vrmf.save(vrmf.NMF(5, max_iter=2, tol=0, random_state=0).fit(X), tmp_path / "m.vrmf")
     for command in ("export m.vrmf --top 4000", "info m.vrmf", "info m.vrmf --json"):
         done = piped(f"vrmf {command} | head -c 1", tmp_path)
-        assert done.stderr == "" and done.returncode in (0, 1)
+        assert done.stderr == "" and done.returncode == 0
+    done = piped("vrmf bench rows.npy --model nmf -k 2 --seconds 30 | head -c 1", tmp_path)
+    assert done.stderr == "" and done.returncode == 0
+
+
+@pytest.mark.parametrize("end", ["| head -c 1", "2>&1 | head -c 1", ">&-", ">&- 2>&-", "<&- >&- 2>&-"])
+def test_a_command_that_writes_files_writes_them_whoever_reads_what_it_prints(
+    end: str, tmp_path: Path
+) -> None:
+    X = np.random.default_rng(0).random((30, 8))
+    np.save(tmp_path / "rows.npy", X)
+    fit = "fit rows.npy --model nmf -k 2 --verbose"
+    for words, file, code in (
+        (f"{fit} --max-iter 1500 --tol 0 -o a.vrmf", "a.vrmf", 0),
+        (f"{fit} --max-iter 1 -o b.vrmf", "b.vrmf", 3),
+        ("transform a.vrmf rows.npy -o codes.npy", "codes.npy", 0),
+        ("export a.vrmf --components atoms.npy --top 8", "atoms.npy", 0),
+    ):
+        done = piped(f"vrmf {words} {end}", tmp_path)
+        assert done.returncode == code and (tmp_path / file).exists(), done.stderr
+        assert "Traceback" not in done.stderr and "Exception" not in done.stderr
+    assert vrmf.load(tmp_path / "a.vrmf").n_iter_ == 1500
+
+
+def test_output_in_any_encoding_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONIOENCODING", "ascii")
+    frame = pandas.DataFrame(np.random.default_rng(0).random((40, 5)), columns=list("Äabcd"))
+    vrmf.save(vrmf.NMF(2, max_iter=2, tol=0, random_state=0).fit(frame), tmp_path / "m.vrmf")
+    said = shell("vrmf info m.vrmf", tmp_path).stdout
+    assert "\\xc4, a, b, ..." in said and "Usage of atoms" in said
+    assert "\\xc4" in shell("vrmf export m.vrmf --top 5", tmp_path).stdout
+    said = shell("vrmf info m.vrmf --json", tmp_path).stdout
+    assert said.isascii() and json.loads(said)["feature_names"] == list(frame.columns)
 
 
 def test_what_does_not_apply_is_null_for_scripts(tmp_path: Path) -> None:

@@ -391,6 +391,15 @@ def test_an_interrupted_command_writes_the_best_model_and_says_so(
     assert vrmf.load(place).stop_reason_.startswith("interrupted")
 
 
+def test_an_interrupt_before_anything_is_measured_says_no_number(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    interrupted_after(1, monkeypatch)
+    result = run("fit", data, *FIT, "-o", tmp_path / "m")
+    assert result.exit_code == 130 and "nan" not in result.stderr, result.output
+    assert "the best model so far is in" in result.stderr or "no dictionary yet" in result.stderr
+
+
 def test_an_interrupt_before_the_first_step_leaves_no_file(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -313,3 +313,26 @@ def test_counts_without_rows_or_columns_of_zeros_or_with_them() -> None:
     X = counts(np.random.default_rng(0))
     padded = np.pad(X, ((0, 5), (3, 0)))
     assert rank_of_counts(X) == rank_of_counts(padded) == 4
+
+
+@pytest.mark.parametrize("name", ["all", "one row", "one entry", "too small", "single", "with gaps"])
+def test_sizes_that_no_fit_takes_are_refused_as_by_a_fit(name: str) -> None:
+    X = positive(np.random.default_rng(0), n=40, d=10)
+    spiked, row, gaps = X.copy(), X.copy(), X * 1e300
+    spiked[3, 2], row[7], gaps[0] = 1e308, 1e308, np.nan
+    data = {
+        "all": X * 1e300,
+        "one row": row,
+        "one entry": spiked,
+        "too small": X * 1e-200,
+        "single": (X * 1e30).astype(np.float32),
+        "with gaps": gaps,
+    }[name]
+    told = (
+        r"^The data are of size \d.\de[+-]\d+\. In float(64|32) use sizes between .* and .*: rescale X\.$"
+    )
+    with pytest.raises(ValueError, match=told):
+        vrmf.suggest(data)
+    if name != "with gaps":
+        with pytest.raises(ValueError, match=told):
+            vrmf.NMF(2).fit(data)

@@ -8,21 +8,24 @@
 ((100, 20), (100, 20))
 """
 
-from vrmf import plots, solvers, terms, theory
 from vrmf._version import __version__
-from vrmf.estimators import (
-    NMF,
-    DictionaryLearning,
-    GroupDictionaryLearning,
-    LowRankRepresentation,
-    MatrixFactorization,
-    MaxNormDecomposition,
-    RobustNMF,
-    RobustPCA,
-    SmoothDictionaryLearning,
-)
-from vrmf.persistence.storage import load, save
-from vrmf.suggesting import Suggestion, suggest
+
+TYPE_CHECKING = False  # which is another one than that of typing, whose import takes time
+if TYPE_CHECKING:
+    from vrmf import plots, solvers, terms, theory
+    from vrmf.estimators import (
+        NMF,
+        DictionaryLearning,
+        GroupDictionaryLearning,
+        LowRankRepresentation,
+        MatrixFactorization,
+        MaxNormDecomposition,
+        RobustNMF,
+        RobustPCA,
+        SmoothDictionaryLearning,
+    )
+    from vrmf.persistence.storage import load, save
+    from vrmf.suggesting import Suggestion, suggest
 
 __all__ = [
     "NMF",
@@ -44,3 +47,29 @@ __all__ = [
     "terms",
     "theory",
 ]
+
+#: The modules of public names that are neither estimators nor modules.
+_HOMES = {
+    "load": "persistence.storage",
+    "save": "persistence.storage",
+    "Suggestion": "suggesting",
+    "suggest": "suggesting",
+}
+
+if not TYPE_CHECKING:
+    # Modules are imported when they are first asked for. Libraries of numbers take a second, in which the
+    # command would not yet know what to do if it is interrupted.
+
+    def __getattr__(name):
+        from importlib import import_module
+        from importlib.util import find_spec
+
+        is_estimator = name in __all__ and name[0].isupper()
+        home = _HOMES.get(name, "estimators" if is_estimator else name)
+        if name.startswith("_") or find_spec(f"vrmf.{home}") is None:
+            raise AttributeError(f"module 'vrmf' has no attribute {name!r}")
+        module = import_module(f"vrmf.{home}")
+        return globals().setdefault(name, module if home == name else getattr(module, name))
+
+    def __dir__():
+        return sorted({*globals(), *__all__})

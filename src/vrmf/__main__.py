@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
-#: The exit code of a command that was interrupted from the keyboard, and of one that failed.
-INTERRUPTED, FAILED = 130, 1
+from vrmf.standard_output import secure
+
+#: The exit code of a command that was interrupted from the keyboard.
+INTERRUPTED = 130
 
 #: Why standard output cannot be written: a device or a quota is full, or a device fails.
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
@@ -18,10 +22,9 @@ FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 def main() -> None:
     """Run the command, or say what it needs."""
     try:
-        from vrmf.cli import main as command
-    except KeyboardInterrupt:
-        print("Stopped.", file=sys.stderr)
-        sys.exit(INTERRUPTED)
+        with ended_by_interrupts():
+            secure()
+            from vrmf.cli import main as command
     except ModuleNotFoundError as error:
         if error.name not in ("click", "rich"):
             raise
@@ -29,16 +32,27 @@ def main() -> None:
     run(command)
 
 
+@contextmanager
+def ended_by_interrupts() -> Iterator[None]:
+    """End at once if Ctrl-C is pressed, where nothing is lost: modules that are imported take time."""
+    handler = signal.getsignal(signal.SIGINT)
+    if handler is not signal.default_int_handler:
+        yield
+        return
+    signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+
+
 def run(command: Callable[[], Any]) -> None:
-    """Run a command; end quietly if its reader is gone, and with one line if no output can be written."""
+    """Run a command; end with one line if its output cannot be written."""
     try:
         try:
             command()
         finally:
             sys.stdout.flush()
-    except BrokenPipeError:
-        _forget_output()
-        sys.exit(FAILED)
     except OSError as error:
         if error.errno not in FULL or error.filename is not None or "--debug" in sys.argv:
             raise

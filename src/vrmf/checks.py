@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import os
 from numbers import Integral, Real
 from typing import Any
 
@@ -61,13 +62,37 @@ def one_of(name: str, value: Any, choices: tuple[str, ...]) -> str:
     return str(value)
 
 
+def check_room(n_components: int, n_features: int, dtype: Any) -> None:
+    """Raise if a dictionary, with the sums from which the next one comes, is larger than the memory.
+
+    >>> check_room(10**8, 40, np.float64)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ValueError: `n_components` (-k) is 100000000. For 40 features a fit needs 1.6e+08 GB, but ...
+    """
+    # k² and 2 k d numbers for those of this step, and as many for those of the next.
+    need = 2 * n_components * (n_components + 2 * n_features) * np.dtype(dtype).itemsize
+    if need > (there := _memory()):
+        raise ValueError(
+            f"`n_components` (-k) is {n_components}. For {n_features} features a fit needs "
+            f"{need / 1e9:.2g} GB, but this machine has {there / 1e9:.2g} GB. Use fewer components."
+        )
+
+
+def _memory() -> float:
+    """Return the bytes of memory of this machine, or a terabyte where that cannot be asked."""
+    try:
+        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    except (AttributeError, ValueError, OSError):
+        return 1e12
+
+
 def check_range(
     largest_row: float, largest_entry: float, dtype: Any, what: str = "data", power: int = 4
 ) -> None:
     """Raise if powers of rows, by default the fourth, which curvatures contain, leave the dtype's range."""
     low, high = _safe_range(dtype, power)
     if largest_row > high or 0 < largest_entry < low:
-        size = largest_row if largest_row > high else largest_entry
+        size = largest_row if high < largest_row < math.inf else largest_entry
         raise ValueError(
             f"The {what} are of size {size:.1e}. In {np.dtype(dtype).name} use sizes between {low:.1e} "
             f"and {high:.1e}: rescale X."

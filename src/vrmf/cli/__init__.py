@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
 
 from vrmf._version import __version__
 from vrmf.cli.benching import bench
+from vrmf.cli.common import stopped
 from vrmf.cli.completing import completion
 from vrmf.cli.describing import info
 from vrmf.cli.exporting import export
@@ -22,7 +23,17 @@ if TYPE_CHECKING:
     from vrmf.demo import VideoFit
 
 
-@click.group(context_settings={"show_default": True, "help_option_names": ["-h", "--help"]})
+class Commands(click.Group):
+    """Commands, each of which ends quietly if Ctrl-C is pressed."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise stopped("nothing is kept of what was under way.") from None
+
+
+@click.group(cls=Commands, context_settings={"show_default": True, "help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="vrmf")
 def main() -> None:
     """Stochastic matrix factorization by variance reduction.

@@ -16,6 +16,7 @@ from vrmf.extras import library
 from vrmf.persistence.outputs import check_output
 from vrmf.plots import comparison
 from vrmf.solvers import SOLVERS
+from vrmf.standard_output import has_lost_its_reader
 
 #: Endings of files for pictures.
 PICTURES = (".png", ".svg", ".pdf")
@@ -85,8 +86,9 @@ def bench(
     dictionary where they take one. The objective and the error of their dictionaries are measured by exact
     codes, off the clock. Rows beyond 512 MB are left out.
     """
-    screen, reading = Screen(as_json, quiet), DataOptions.taken_from(options)
+    screen = Screen(as_json, quiet)
     with errors_as_lines(debug):
+        reading = DataOptions.taken_from(options)
         if output is not None:
             _check_picture(output, data, force)
         parameters = settings_in(settings, model)
@@ -100,7 +102,7 @@ def bench(
             solvers=solvers or tuple(SOLVERS),
             n_jobs=reading.jobs,
             parameters=suggested | parameters,
-            tell=lambda name: screen.doing(f"{name}: {options['seconds']:g} s"),
+            tell=lambda name: _announce(screen, f"{name}: {options['seconds']:g} s", output),
             **options,
         )
         _tell(screen, found)
@@ -117,6 +119,13 @@ def _check_picture(output: Path, data: str, force: bool) -> None:
     if output.suffix.lower() not in PICTURES:
         raise ValueError(f"`--output` is {str(output)!r}. Use a name that ends in {', '.join(PICTURES)}.")
     library("matplotlib.figure", "--output")
+
+
+def _announce(screen: Screen, text: str, output: Path | None) -> None:
+    """Say which contestant is next, or end if nobody reads what they reach, and no picture shows it."""
+    if output is None and has_lost_its_reader():
+        raise click.exceptions.Exit(0)
+    screen.doing(text)
 
 
 def _tell(screen: Screen, found: Comparison) -> None:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import click
 from sklearn.exceptions import ConvergenceWarning
 
-from vrmf.cli.screen import wrapped
+from vrmf.cli.screen import printable, wrapped
 from vrmf.estimators import ESTIMATORS
 
 T = TypeVar("T", bound=Callable[..., Any])
@@ -66,30 +66,38 @@ def output_option(default: str | None, text: str, *names: str) -> Callable[[T], 
 
 @contextmanager
 def errors_as_lines(debug: bool = False) -> Iterator[None]:
-    """Turn errors of the user's making and warnings into lines without a traceback."""
+    """Turn errors of the user's making and warnings into lines without a traceback.
+
+    An error comes alone: what was odd before it does not matter any more.
+    """
+    warned: list[warnings.WarningMessage] = []
     try:
         with warnings.catch_warnings(record=True) as warned:
             warnings.simplefilter("always", UserWarning)
             warnings.simplefilter("always", ConvergenceWarning)
-            try:
-                yield
-            finally:
-                for message in dict.fromkeys(str(warning.message) for warning in warned):
-                    width = shutil.get_terminal_size().columns if sys.stderr.isatty() else None
-                    click.echo(wrapped(f"Warning: {_one_line(message)}", width), err=True)
-    except (click.exceptions.Exit, BrokenPipeError):  # which are errors of these kinds
+            yield
+    except click.exceptions.Exit:  # which is a RuntimeError
+        _tell_warnings(warned)
         raise
     except (ValueError, TypeError, OSError, ImportError, RuntimeError, MemoryError) as error:
         if debug:
             raise
         raise click.ClickException(_one_line(str(error)) or type(error).__name__) from error
+    _tell_warnings(warned)
+
+
+def _tell_warnings(warned: list[warnings.WarningMessage]) -> None:
+    """Print each warning once."""
+    width = shutil.get_terminal_size().columns if sys.stderr.isatty() else None
+    for message in dict.fromkeys(str(warning.message) for warning in warned):
+        click.echo(wrapped(f"Warning: {_one_line(message)}", width), err=True)
 
 
 def _one_line(text: str) -> str:
-    return " ".join(text.split())
+    return printable(" ".join(text.split()))
 
 
 def stopped(message: str) -> click.exceptions.Exit:
     """Say how a command ended that was interrupted, and return what ends it."""
-    click.echo(f"Stopped: {message}", err=True)
+    click.echo(f"Stopped: {printable(message)}", err=True)
     return click.exceptions.Exit(INTERRUPTED)

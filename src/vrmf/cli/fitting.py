@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -137,8 +138,9 @@ def fit(
     Exit codes: 0 if the fit is stationary (or --tol is 0); 3 if the budget ended before, when the model is
     written; 130 after Ctrl-C, when the file holds the best model so far; 1 for errors; 2 for wrong options.
     """
-    screen, reading = Screen(as_json, quiet), DataOptions.taken_from(options)
+    screen = Screen(as_json, quiet)
     with errors_as_lines(debug):
+        reading = DataOptions.taken_from(options)
         others = {"the data": file_of(data), "the checkpoint": options["checkpoint"]}
         check_output("--output", output, others, overwrite=force)
         if options["checkpoint"] is not None:
@@ -182,7 +184,7 @@ def chosen(
         screen.fact("suggestion", suggestion.to_dict())
         if model is None:
             screen.title("Suggested")
-            screen.note(str(suggestion))
+            screen.note(*str(suggestion).split("\n"))
             model, parameters = suggestion.model, dict(suggestion.parameters)
             k = suggestion.n_components if k is None else k
         else:
@@ -212,7 +214,8 @@ def _where_the_model_is(estimator: AbstractFactorizer, output: Path, checkpoint:
     if not hasattr(estimator, "components_"):
         return f"there is no dictionary yet. {told}".rstrip()
     error = estimator.relative_stationarity_
-    return f"the best model so far, of relative stationarity {error:.1e}, is in {output}. {told}".rstrip()
+    quality = "" if math.isnan(error) else f", of relative stationarity {error:.1e},"
+    return f"the best model so far{quality} is in {output}. {told}".rstrip()
 
 
 def settings_in(texts: tuple[str, ...], model: str | None) -> dict[str, Any]:

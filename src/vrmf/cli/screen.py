@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import re
+import sys
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +19,9 @@ from rich.table import Table
 
 #: Letters of the longest label, and a space.
 LABEL_WIDTH = 16
+
+#: Control characters, separators of lines, and signs that turn the direction of writing.
+STEERING = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 
 
 @dataclass(eq=False)
@@ -37,6 +42,7 @@ class Screen:
     def title(self, text: str) -> None:
         """Print a line above a group of facts."""
         if self._is_printed:
+            text = printable(text)
             self.console.print(f"[bold]{escape(text)}[/bold]" if self.console.is_terminal else escape(text))
 
     def fact(self, name: str, value: Any, words: str | None = None, *, label: str | None = None) -> None:
@@ -44,18 +50,18 @@ class Screen:
         self.found[name] = json_value(value)
         if words is not None and self._is_printed:
             label = name.replace("_", " ") if label is None else label
-            words = wrapped(words, self._width, LABEL_WIDTH).lstrip(" ")
+            words = wrapped(printable(words), self._width, LABEL_WIDTH).lstrip(" ")
             self.console.print(f"[cyan]{escape(f'{label:<{LABEL_WIDTH}}')}[/cyan]{escape(words)}")
 
-    def note(self, text: str) -> None:
-        """Print a sentence that is for people only."""
+    def note(self, *lines: str) -> None:
+        """Print a sentence, or some lines, that are for people only."""
         if self._is_printed:
-            self.console.print(escape(text))
+            self.console.print("\n".join(escape(printable(line)) for line in lines))
 
     def doing(self, text: str) -> None:
         """Say on standard error what is being done, which may take long."""
         if self._is_printed:
-            click.echo(text, err=True)
+            click.echo(printable(text), err=True)
 
     def table(self, name: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
         """Tell a table: a list of objects for scripts."""
@@ -63,10 +69,12 @@ class Screen:
         self.found[name] = [dict(zip(columns, map(json_value, row), strict=True)) for row in rows]
         if not self._is_printed:
             return
-        cells = [[value if isinstance(value, str) else short(value) for value in row] for row in rows]
+        cells = [
+            [printable(each) if isinstance(each, str) else short(each) for each in row] for row in rows
+        ]
         if not self.console.is_terminal:
             for line in [list(columns), *cells]:
-                click.echo("\t".join(line))
+                print("\t".join(line))
             return
         shown = Table(box=None, header_style="bold", pad_edge=False)
         for i, column in enumerate(columns):
@@ -79,7 +87,7 @@ class Screen:
     def finish(self) -> None:
         """Print all facts as one JSON object, if that is wanted."""
         if self.as_json:
-            click.echo(json.dumps(self.found, ensure_ascii=False, indent=1))
+            print(_encodable(json.dumps(self.found, ensure_ascii=False, indent=1), sys.stdout.encoding))
 
     @property
     def _width(self) -> int | None:
@@ -89,6 +97,15 @@ class Screen:
     @property
     def _is_printed(self) -> bool:
         return not (self.as_json or self.quiet)
+
+
+def printable(text: str) -> str:
+    """Return a text in one line, with codes instead of signs that would steer a terminal.
+
+    >>> print(printable("red\\x1b[31m gene\\n"))
+    red\\x1b[31m gene\\n
+    """
+    return STEERING.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
 
 
 def wrapped(text: str, width: int | None, indent: int = 0) -> str:
@@ -109,6 +126,19 @@ def wrapped(text: str, width: int | None, indent: int = 0) -> str:
         break_on_hyphens=False,
     )
     return "\n".join(lines)
+
+
+def _encodable(text: str, encoding: str | None) -> str:
+    """Return a text of JSON, with escapes where an encoding does not have its letters.
+
+    >>> _encodable('{"name": "Größe"}', "ascii")
+    '{"name": "Gr\\\\u00f6\\\\u00dfe"}'
+    """
+    try:
+        text.encode(encoding or "utf-8")
+        return text
+    except UnicodeEncodeError:
+        return "".join(sign if sign.isascii() else json.dumps(sign)[1:-1] for sign in text)
 
 
 def json_value(value: Any) -> Any:

@@ -30,14 +30,15 @@ def suggest(data: str, seed: int, as_json: bool, quiet: bool, debug: bool, **opt
 
     A sample of the rows is looked at. What the proposal is unsure of is said.
     """
-    screen, reading = Screen(as_json, quiet), DataOptions.taken_from(options)
+    screen = Screen(as_json, quiet)
     with errors_as_lines(debug):
+        reading = DataOptions.taken_from(options)
         rows = rows_in(data, reading)
         tell_data(screen, data, rows)
         found = suggestion_for(rows, random_state=seed)
         screen.title("Suggestion")
         screen.fact("suggestion", found.to_dict())
-        screen.note(str(found))
+        screen.note(*str(found).split("\n"))
         k = [] if found.n_components is None else ["-k", str(found.n_components)]
         settings = [
             word for name, value in found.parameters.items() for word in ("--set", f"{name}={value}")

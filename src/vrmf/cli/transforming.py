@@ -71,9 +71,10 @@ def transform(
     """
     screen = Screen(as_json, quiet)
     parts: dict[str, Path | None] = {name: options.pop(name) for name in PARTS}
-    reading, places = DataOptions.taken_from(options), {"output": output} | parts
-    inputs: dict[str, Path | None] = {"the data": file_of(data), "the model": model}
+    places = {"output": output} | parts
     with errors_as_lines(debug):
+        inputs: dict[str, Path | None] = {"the data": file_of(data), "the model": model}
+        reading = DataOptions.taken_from(options)
         for name, place in places.items():
             if place is not None:
                 _check_place(name, place, inputs, force)

@@ -83,7 +83,9 @@ def rows_for(
 
 
 def _check_columns(X: Any) -> None:
-    """Raise if a column of a data frame does not hold numbers, which scikit-learn would not name."""
+    """Raise if there are dates, which scikit-learn would count, or a column without numbers, to name it."""
+    if isinstance(X, np.ndarray) and X.dtype.kind in "mM":
+        raise ValueError(f"The data are of dtype {X.dtype}. Use real numbers.")
     if type(X).__module__.partition(".")[0] != "pandas" or X.ndim != 2:
         return
     for place, (name, kind) in enumerate(X.dtypes.items()):

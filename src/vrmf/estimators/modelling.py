@@ -6,6 +6,7 @@ from abc import abstractmethod
 from typing import Any
 
 from vrmf.arrays import Array
+from vrmf.checks import check_room
 from vrmf.estimators.common import CommonParameters
 from vrmf.estimators.data import centred, rows_for
 from vrmf.formulations import Formulation
@@ -88,6 +89,8 @@ class AbstractModel(CommonParameters):
         source = rows_for(
             self, X, reset=reset, nonnegative=self._nonnegative, n_jobs=self.n_jobs, dtype=dtype
         )
+        if reset and self.n_components is not None:
+            check_room(self.n_components, source.n_features, source.dtype)
         return centred(source) if self.center else source
 
     def _path(self, source: AbstractSource) -> AbstractPath:

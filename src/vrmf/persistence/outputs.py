@@ -10,6 +10,7 @@ ValueError: `--output` is ...rows.npy, which is the data. Use another path.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from collections.abc import Mapping
@@ -62,6 +63,7 @@ def check_apart(name: str, path: Path, what: str, other: Path) -> None:
 
     A link in a folder counts as the file to which it leads.
     """
+    _check_name(name, path)
     here, there = Path(os.path.realpath(path)), Path(os.path.realpath(other))
     if here == there or (path.exists() and other.exists() and os.path.samefile(path, other)):
         raise ValueError(f"`{name}` is {path}, which is {what}. Use another path.")
@@ -71,6 +73,19 @@ def check_apart(name: str, path: Path, what: str, other: Path) -> None:
         raise ValueError(f"`{name}` is {path}, which lies inside of {what}. Use another path.")
     if here in there.parents:
         raise ValueError(f"`{name}` is {path}, which contains {what}. Use another path.")
+
+
+def _check_name(name: str, path: Path) -> None:
+    """Raise if a path is longer than the system takes."""
+    try:
+        path.exists()
+    except OSError as error:
+        if error.errno != errno.ENAMETOOLONG:
+            raise
+        raise ValueError(
+            f"`{name}` is a path of {len(str(path))} letters, which is too long for a file here. Use a "
+            f"shorter one than {path}."
+        ) from error
 
 
 def _leads_to(path: Path, link: Path) -> bool:

@@ -69,6 +69,11 @@ def open_table(path: Path, options: FileOptions | None = None) -> AbstractTable:
         return kind.open(path, inside, options)
     except NoSuchColumn:
         raise
+    except UnicodeEncodeError as error:
+        raise ValueError(
+            f"{path} cannot be read: its name is no text in UTF-8, which what reads {suffix} files needs. "
+            "Use another name for it."
+        ) from error
     except DAMAGE as error:
         if str(error).startswith(str(path)) and isinstance(error, ValueError):
             raise

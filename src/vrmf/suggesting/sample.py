@@ -16,7 +16,9 @@ from typing import Any
 import numpy as np
 
 from vrmf.arrays import Array
+from vrmf.checks import check_range
 from vrmf.sources import AbstractSource, as_source
+from vrmf.sources.base import check_sizes
 
 #: Rows that are read, at most, unless the user says otherwise.
 MOST_ROWS = 2000
@@ -54,6 +56,7 @@ class SampleRows:
             )
         count = min(max_rows, max(LEAST_ROWS, MOST_ENTRIES // source.n_features))
         rows = source.rows(source.layout.spread(count)).astype(np.float64)
+        _check_sizes(rows, source.dtype)
         return cls(*_filled(rows), source.n_samples, _image_shape(X, source))
 
     @property
@@ -69,6 +72,14 @@ class SampleRows:
         features = np.unique(np.linspace(0, d - 1, min(d, width)).astype(np.int64))
         where = np.ix_(chosen, features)
         return self.rows[where], self.is_missing[where]
+
+
+def _check_sizes(rows: Array, dtype: np.dtype[Any]) -> None:
+    """Raise if entries that are there, or rows, are of sizes that no fit takes in the dtype of the data."""
+    there = np.where(np.isfinite(rows), rows, 0)
+    largest = float(np.max(np.abs(there)))
+    check_range(largest, largest, dtype)
+    check_sizes(there, largest, dtype)
 
 
 def _filled(rows: Array) -> tuple[Array, Array]:

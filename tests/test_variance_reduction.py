@@ -103,6 +103,7 @@ def test_samples_of_one_seed_are_nested_and_end_with_all_rows() -> None:
     assert layout.sample(501, 7) is None
 
 
+@pytest.mark.slow
 def test_anchors_grow_from_a_sample_to_all_rows_and_only_then_measure_and_count() -> None:
     problem, D = many_rows()
     counts = []
@@ -200,6 +201,7 @@ def test_reach_grows_while_the_way_leads_downhill_and_shrinks_when_the_objective
     assert kept is old and after.reach == state.reach and not after.may_reseed
 
 
+@pytest.mark.slow
 def test_codes_become_exact_as_the_dictionary_becomes_stationary() -> None:
     problem, D = many_rows(400)
     solver, tolerances = VR(coder=Coder(tol=1e-9)), []

@@ -189,6 +189,7 @@ FITTING: dict[str, AbstractRowTerm] = {
 }
 
 
+@pytest.mark.slow
 @every_precision
 @pytest.mark.parametrize("kind", ["normal", "simplex"])
 @pytest.mark.parametrize("name", FITTING)

@@ -217,6 +217,7 @@ def test_parts_without_outliers_add_up() -> None:
     assert ax.child_axes[3].get_ylabel() == "row 199"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["frame", "path"])
 def test_rows_come_from_frames_and_files(kind: str, tmp_path: Any) -> None:
     frame = pandas.DataFrame(X, columns=NAMES)

@@ -1,4 +1,4 @@
-"""Which tests are slow: those that say so, and all but one case of each parametrised test.
+"""Which tests are slow: those that say so, pages of documentation, and all but one case of each law.
 
 ``make test-quick`` leaves them out. What is left runs each part of the library once.
 """
@@ -15,6 +15,8 @@ import pytest
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     cases: dict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
+        if item.path.suffix == ".md":
+            item.add_marker(pytest.mark.slow)
         cases[item.nodeid.partition("[")[0]].append(item)
     for name, each in cases.items():
         for item in all_but_one(name, each):

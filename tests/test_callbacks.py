@@ -80,6 +80,7 @@ def test_a_callback_ends_a_fit_without_a_warning() -> None:
     np.testing.assert_array_equal(fit.components_, model(solver="batch", max_iter=2).fit(X).components_)
 
 
+@pytest.mark.slow
 def test_a_path_of_stages_has_epochs_too() -> None:
     told = Recording()
     fit = vrmf.RobustPCA(random_state=0).set_callbacks(told).fit(X)

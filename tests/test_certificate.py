@@ -94,6 +94,7 @@ def test_the_measure_is_the_decrease_that_a_full_step_promises(name: str) -> Non
     assert expected / SHORT <= measured.relative_stationarity <= expected * (1 + 1e-5) + 1e-9
 
 
+@pytest.mark.slow
 @every_formulation
 def test_a_full_step_keeps_its_promise(name: str) -> None:
     problem, D = problem_of(name)
@@ -194,6 +195,7 @@ def test_history_tells_of_the_iterate_in_its_row(name: str, solver: str) -> None
         assert model.history_["objective"][row] == pytest.approx(expected.objective, rel=1e-3)
 
 
+@pytest.mark.slow
 def test_many_rows_that_a_last_noisy_step_would_spoil() -> None:
     rng = np.random.default_rng(0)
     many = rng.random((8000, 5)) @ rng.random((5, 12)) + 0.05 * rng.random((8000, 12))
@@ -203,6 +205,7 @@ def test_many_rows_that_a_last_noisy_step_would_spoil() -> None:
         assert promised_share(model.formulation_, many, model.components_) <= SHORT * model.tol
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k", [3, 5])
 def test_smooth_atoms_of_nearly_collinear_rows(k: int) -> None:
     """Sweeps over the atoms would creep here, and slow progress is not arrival."""
@@ -290,6 +293,7 @@ def test_what_was_gained_is_told_over_a_pass_or_more() -> None:
     assert History().recent_gain == 0 and after_passes(1.0).recent_gain == 0
 
 
+@pytest.mark.slow
 def test_nmf_of_digits_does_not_stop_near_a_saddle_point() -> None:
     model = NMF(49, random_state=0).fit(load_digits().data)
     assert model.stop_reason_.startswith("stationary") and model.objective_ <= 1.02 * 1.0814
@@ -311,6 +315,7 @@ NMF_PROBLEMS: dict[str, Any] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NMF_PROBLEMS)
 def test_the_default_tolerance_leaves_little_to_gain(name: str) -> None:
     data, k = NMF_PROBLEMS[name](np.random.default_rng(0))
@@ -322,6 +327,7 @@ def test_the_default_tolerance_leaves_little_to_gain(name: str) -> None:
     assert longer.objective_ >= 0.98 * default.objective_
 
 
+@pytest.mark.slow
 def test_robust_pca_stops_where_it_says() -> None:
     model = RobustPCA(2, random_state=0).fit(X)
     assert model.stop_reason_.startswith("stationary") and model.relative_stationarity_ <= model.tol
@@ -357,6 +363,7 @@ def test_the_size_of_gross_outliers_does_not_matter(kind: str) -> None:
     np.testing.assert_allclose(found, found[0], rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_gross_outliers_do_not_end_a_fit_early() -> None:
     rng = generator("gross outliers, fitted")
     clean, mask = 3 * rng.random((400, 3)) @ rng.random((3, 30)), rng.random((400, 30)) < 0.1

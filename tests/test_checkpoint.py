@@ -313,6 +313,7 @@ class Traveller(VR):
         return dataclasses.replace(new, travel=Travel(before + np.float32(np.abs(new.D - state.D).max())))
 
 
+@pytest.mark.slow
 def test_own_solvers_are_known_by_their_states(interrupted: Any, tmp_path: Path) -> None:
     options: Any = {"checkpoint": tmp_path / "c", "checkpoint_every": 0}
     own = model("vr", **options).set_params(solver=Traveller())
@@ -519,6 +520,7 @@ def resealed(path: Path, manifest: Any, members: dict[str, bytes]) -> None:
     path.write_bytes(checkpoint._header(digest.hexdigest()) + content)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_whatever_is_changed_in_a_sealed_file_it_goes_on_or_is_refused(kept: Path, tmp_path: Path) -> None:
     path, rng = tmp_path / "c", generator("resealed")
@@ -538,6 +540,7 @@ def test_whatever_is_changed_in_a_sealed_file_it_goes_on_or_is_refused(kept: Pat
             assert str(error).startswith(str(path)), repr(error)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_arrays_of_other_shapes_in_a_sealed_file_are_refused_by_its_name(
     kept: Path, tmp_path: Path
@@ -629,6 +632,7 @@ def test_models_without_these_parameters_can_be_read(tmp_path: Path) -> None:
 # Arrays ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_large_arrays_are_not_copied(tmp_path: Path) -> None:
     """They are streamed both ways, mapped ones as well, and keep the order of their entries."""
     size = 2**26

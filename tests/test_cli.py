@@ -31,6 +31,7 @@ from vrmf.sources.cluster import WINDOW
 from vrmf.sources.lazy import dask_array
 
 
+@pytest.mark.slow
 def test_the_demonstration_finds_what_moves_compares_solvers_and_writes_pictures(tmp_path: Path) -> None:
     folder = tmp_path / "pictures"
     result = CliRunner().invoke(main, ["demo", "-o", str(folder), "--passes", "4", "-k", "3"])
@@ -80,6 +81,7 @@ def test_every_command_and_option_has_a_help_text_and_is_in_the_readme(name: str
             assert option.name and option.name.upper() in command.help
 
 
+@pytest.mark.slow
 def test_kernels_are_compiled_beforehand(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(warming, "ESTIMATORS", {"nmf": vrmf.NMF, "robust-pca": vrmf.RobustPCA})
     said = json.loads(CliRunner().invoke(main, ["warmup", "--json"]).stdout)
@@ -268,6 +270,7 @@ def test_a_lazy_array_has_the_rows_and_chunks_of_the_file(kind: str, tmp_path: P
         np.testing.assert_array_equal(lazy.compute(scheduler="synchronous"), X)
 
 
+@pytest.mark.slow
 def test_a_fit_on_a_cluster(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fitting, "CLUSTER_SECONDS", 2)
     words = ["--model", "nmf", "-k", 3, "--max-iter", 2, "--tol", 0, "--chunk-rows", 30, "--jobs", 1]
@@ -301,6 +304,7 @@ def documented_fields() -> dict[str, set[str]]:
     return fields
 
 
+@pytest.mark.slow
 def test_fields_for_scripts_are_those_of_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(warming, "ESTIMATORS", {"nmf": vrmf.NMF})

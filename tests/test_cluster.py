@@ -153,6 +153,7 @@ def test_bits_do_not_depend_on_the_number_of_workers(client: Any) -> None:
         np.testing.assert_array_equal(model().fit(source).components_, two)
 
 
+@pytest.mark.slow
 def test_codes_are_kept_on_the_workers_and_given_back(client: Any) -> None:
     cached = model(VR()).fit(on_cluster().persist())
     local = model(VR()).fit(twin())
@@ -177,6 +178,7 @@ def test_single_precision_the_mean_and_the_threaded_scheduler(client: Any) -> No
     np.testing.assert_array_equal(remote.mean_, local.mean_)
 
 
+@pytest.mark.slow
 def test_codes_and_parts_are_lazy(client: Any) -> None:
     fitted, lazy = model().fit(X), on_cluster()
     H, (L, S) = fitted.transform(lazy), fitted.decompose(lazy)
@@ -217,6 +219,7 @@ def test_incremental_of_dask_ml_takes_our_estimators(client: Any) -> None:
     assert np.isfinite(wrapped.score(on_cluster(), None))
 
 
+@pytest.mark.slow
 def test_bad_rows_are_named(client: Any) -> None:
     bad = X.copy()
     bad[700, 3] = np.nan

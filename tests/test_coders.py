@@ -104,6 +104,7 @@ def distances(model: Formulation, X: Array, D: Array, H: Array, slack: float = 1
     return np.array(found) / np.where(unit > 0, unit, 1)
 
 
+@pytest.mark.slow
 @every_model
 def test_codes_are_those_of_the_proximal_gradient_method(name: str) -> None:
     model = MODELS[name]
@@ -188,6 +189,7 @@ FITTING: dict[str, AbstractRowTerm] = {
 }
 
 
+@pytest.mark.slow
 @every_precision
 @pytest.mark.parametrize("kind", ["normal", "simplex"])
 @pytest.mark.parametrize("name", FITTING)
@@ -207,6 +209,7 @@ def test_rows_that_the_atoms_fit_exactly_are_finished_as_by_the_gradient_method(
     assert np.all(codes.finished | ~slow.finished)
 
 
+@pytest.mark.slow
 def test_codes_of_overlapping_groups_are_finished_where_atoms_outnumber_features() -> None:
     model = MODELS["groups-overlapping"]
     X, D = wide(*problem(generator("groups-overlapping"), 60, 80, 12))
@@ -349,6 +352,7 @@ def test_codes_scale_with_rows_and_atoms(
 # ------------------------------------------------------------------ memory
 
 
+@pytest.mark.slow
 @every_model
 @pytest.mark.parametrize("k, d", [(60, 4000), (60, 80)])
 def test_coding_takes_memory_for_a_few_copies_of_its_rows_and_codes(name: str, k: int, d: int) -> None:

@@ -351,6 +351,7 @@ def test_no_rows_have_no_codes(name: str) -> None:
     assert stats.loss == 0
 
 
+@pytest.mark.slow
 @every_formulation
 @pytest.mark.parametrize("method", ["auto", "gradient"])
 def test_single_precision_stays_single(name: str, method: str) -> None:

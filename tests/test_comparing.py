@@ -44,6 +44,7 @@ def test_our_objectives_are_those_of_the_estimators(model: str) -> None:
     assert found.best == min(min(curve.objective) for curve in found.curves)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", peers.PEERS)
 def test_others_solve_the_same_problem(model: str) -> None:
     """None is better than ours by more than rounding, and all that are installed come near."""
@@ -158,6 +159,7 @@ def test_rows_beyond_the_bounds_are_left_out_evenly(monkeypatch: pytest.MonkeyPa
 # On the command line -----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_command_tells_a_table_and_draws_a_picture(tmp_path: Path) -> None:
     np.save(tmp_path / "rows.npy", X)
     data, picture = str(tmp_path / "rows.npy"), tmp_path / "seconds.png"

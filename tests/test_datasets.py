@@ -45,6 +45,7 @@ def test_rows_are_codes_times_dictionary_plus_outliers() -> None:
     assert np.linalg.matrix_rank(synth.X - synth.outliers, tol=1e-6) == 7
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rank", [4, 16])
 def test_moments_are_the_papers(rank: int) -> None:
     synth = load_synth(5000, 2000, rank=rank, outlier_size=3.0)

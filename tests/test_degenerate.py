@@ -152,6 +152,7 @@ def test_codes_of_degenerate_dictionaries_end_at_the_promised_error(
         check(model, X, D, model.encode(X, Atoms(D), Coder(tol=tol), start), tol)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("max_iter", [3, 40, 1000])
 @pytest.mark.parametrize("method", ["auto", "gradient", "bsum"])
 @pytest.mark.parametrize("kind", ["equal", "parallel", "wide"])

@@ -161,6 +161,7 @@ def big(kind: str, folder: Path) -> Any:
     return npy(data, folder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "solver"), [("npy", "vr"), ("npy", "smm"), ("zarr", "vr"), ("sparse", "vr")]
 )

@@ -839,6 +839,7 @@ def test_robust_pca_is_nuclear_norm_shrinkage_without_outliers() -> None:
     assert L == pytest.approx(expected, abs=1e-4 * np.abs(expected).max())
 
 
+@pytest.mark.slow
 def test_smoothness_makes_atoms_smooth() -> None:
     laplacian, data = chain_laplacian(D_), rows()
 

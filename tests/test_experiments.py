@@ -168,6 +168,7 @@ def test_the_epochs_of_algorithm_1_cost_what_the_paper_counts(case: Case) -> Non
     assert [snapshot.passes for snapshot in taken] == pytest.approx(ends)
 
 
+@pytest.mark.slow
 def test_searches_find_the_best_of_what_they_tried(case: Case) -> None:
     D = case.start(n_components=4)
     step, sgd = contest.searched_step(case, D), contest.searched_sgd(case, D)
@@ -269,6 +270,7 @@ def fake_results(scale: Scale, experiment: Experiment) -> dict[str, Any]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["figure1", "figure2", "figure3", "long", "start"])
 def test_the_figures_of_the_paper_are_drawn_and_told(name: str, tmp_path: Path) -> None:
     (experiment,) = chosen([name])
@@ -287,6 +289,7 @@ def test_the_table_tells_when_levels_were_reached() -> None:
     assert "2, 2, 2" in line and "| 0 |" in line
 
 
+@pytest.mark.slow
 def test_numbers_of_atoms_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("VRMF_DATA", raising=False)
     found = components.compared(Panel("ONMF", "CBCL").load(TINY), 5, 0.5)
@@ -310,6 +313,7 @@ def test_experiments_are_chosen_by_name_and_by_group() -> None:
     )
 
 
+@pytest.mark.slow
 def test_the_command_runs_and_draws(tmp_path: Path) -> None:
     options = ["lemma1", "--quick", "-o", str(tmp_path)]
     first = CliRunner().invoke(main, options)

@@ -38,6 +38,7 @@ def few_iterations(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("vrmf.terms.groups.MAX_ITERATIONS", 3000)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TERMS)
 def test_the_prox_is_finite_feasible_and_the_best_at_every_step_and_scale(name: str) -> None:
     term, width = TERMS[name]

@@ -70,6 +70,7 @@ def test_a_fitted_model_tells_its_fit() -> None:
         assert part in told.text, part
 
 
+@pytest.mark.slow
 def test_automatic_parameters_are_told_as_they_became() -> None:
     model = vrmf.RobustPCA(random_state=0).fit(X)
     told = Tags(html_of(model)).text

@@ -108,6 +108,7 @@ def test_codes_are_as_good_as_those_of_proximal_gradients(code: str, outliers: s
     np.testing.assert_allclose(values[0], values[1], rtol=1e-7)
 
 
+@pytest.mark.slow
 @every_code
 def test_codes_agree_with_a_general_convex_solver(code: str) -> None:
     X, D = rows_and_atoms(5)
@@ -297,6 +298,7 @@ def test_products_and_sums_of_atoms() -> None:
         np.testing.assert_allclose(back, D @ v, atol=1e-13)
 
 
+@pytest.mark.slow
 def test_the_model_in_a_box_is_minimised() -> None:
     rng = generator("model in a box")
     k = 8
@@ -314,6 +316,7 @@ def test_the_model_in_a_box_is_minimised() -> None:
         assert np.all(left[step == below] <= 1e-10) and np.all(left[step == above] >= -1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [0.01, 1.0, 100.0])
 def test_the_model_in_the_ball_is_minimised(size: float) -> None:
     rng = generator("model in the ball")
@@ -349,6 +352,7 @@ def test_codes_from_a_start_that_is_far_off_are_not_finished_by_its_roundings(si
     assert np.all(true <= 2e-6 * codes.scale)
 
 
+@pytest.mark.slow
 @cold_or_warm
 @pytest.mark.parametrize("code", ["ridge", "ball", "box"])
 def test_gross_outliers_in_single_precision_need_no_last_resort(code: str, warm: bool) -> None:

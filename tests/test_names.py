@@ -268,6 +268,7 @@ def test_attributes_that_do_not_fit_are_refused(tmp_path: Path) -> None:
 # Entries that are no numbers ------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("kind", [*NAMELESS, *KINDS])
 def test_an_entry_that_is_not_finite_is_named_by_row_and_column(

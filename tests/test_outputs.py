@@ -412,6 +412,7 @@ def test_an_interrupt_before_the_first_step_leaves_no_file(
     assert not (tmp_path / "m").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
 def test_a_real_interrupt_from_the_keyboard(tmp_path: Path) -> None:
     np.save(tmp_path / "rows.npy", np.random.default_rng(0).random((20_000, 64)))

@@ -251,6 +251,7 @@ def test_lines_where_the_notebook_has_no_widgets(
 # Other libraries --------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_incremental_of_dask_ml() -> None:
     wrappers = pytest.importorskip("dask_ml.wrappers")
     array = pytest.importorskip("dask.array").from_array(X, chunks=(20, X.shape[1]))

@@ -151,6 +151,7 @@ def test_atoms_are_the_strongest_names_where_there_are_names() -> None:
         assert shown == [NAMES[i] for i in np.argsort(-atom, kind="stable")[:4]]
 
 
+@pytest.mark.slow
 def test_atoms_are_curves_else_over_names_that_are_numbers() -> None:
     places = np.linspace(400, 700, 64)
     cases: list[Any] = [(X, np.arange(64)), (pandas.DataFrame(X, columns=map(str, places)), places)]
@@ -216,6 +217,7 @@ def test_parts_without_outliers_add_up() -> None:
     assert ax.child_axes[3].get_ylabel() == "row 199"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["frame", "path"])
 def test_rows_come_from_frames_and_files(kind: str, tmp_path: Any) -> None:
     frame = pandas.DataFrame(X, columns=NAMES)
@@ -273,6 +275,7 @@ except ImportError as error:
 """
 
 
+@pytest.mark.slow
 def test_matplotlib_is_imported_when_something_is_drawn() -> None:
     done = subprocess.run([sys.executable, "-c", PROBE], capture_output=True, text=True, check=True)
     wanted = 'vrmf.plots needs the package matplotlib. Install it with pip: "vrmf[plots]".'

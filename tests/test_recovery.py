@@ -53,6 +53,7 @@ def error(model: Any, X: Array, L: Array) -> float:
 # What is recovered -----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("shape", "errors"), [((120, 100), 0.1), ((100, 150), 0.05), ((500, 80), 0.05)])
 def test_data_without_noise_are_recovered_exactly(shape: tuple[int, int], errors: float) -> None:
     X, L, S = problem(*shape, errors)
@@ -63,6 +64,7 @@ def test_data_without_noise_are_recovered_exactly(shape: tuple[int, int], errors
     assert model.stop_reason_.startswith("stationary")
 
 
+@pytest.mark.slow
 def test_recovery_goes_to_its_limits() -> None:
     """Near them a stage that has not settled is a large error, and none is made good later."""
     rng, n = generator("limits"), 150
@@ -72,6 +74,7 @@ def test_recovery_goes_to_its_limits() -> None:
     assert model.rank_ == 27 and error(model, X, L) < 1e-4
 
 
+@pytest.mark.slow
 def test_rows_of_very_different_sizes_are_recovered_where_the_convex_program_is_biased() -> None:
     rng = generator("sizes of rows")
     L = np.exp(rng.standard_normal((300, 1))) * rng.standard_normal((300, 3)) @ rng.standard_normal((3, 80))
@@ -79,6 +82,7 @@ def test_rows_of_very_different_sizes_are_recovered_where_the_convex_program_is_
     assert error(RobustPCA(random_state=0).fit(X), X, L) < 0.01  # and 0.15 if the shrinkage stays
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", [0.01, 0.1, 0.5])
 def test_with_noise_the_error_is_that_of_the_clean_entries(noise: float) -> None:
     X, L, S = problem(300, 200, noise=noise)
@@ -106,6 +110,7 @@ def test_it_is_the_convex_problem_if_weights_are_given_and_no_rank() -> None:
     np.testing.assert_allclose(model.decompose(X)[0], convex, atol=0.02 * np.abs(convex).max())
 
 
+@pytest.mark.slow
 def test_structured_outliers_are_no_background() -> None:
     """A block that moves slowly is nearly of low rank; it must not become a part of the low-rank fit."""
     rng = generator("moving block")
@@ -122,6 +127,7 @@ def test_structured_outliers_are_no_background() -> None:
     assert 2 * np.sum(found & truth) / (np.sum(found) + np.sum(truth)) > 0.95
 
 
+@pytest.mark.slow
 def test_shrinkage_stays_where_the_fit_would_run_away() -> None:
     """Objects so slow that they are weak components: without shrinkage these would fit them whole."""
     scene = moving_scene(100, 0, speed=0.5)
@@ -132,12 +138,14 @@ def test_shrinkage_stays_where_the_fit_would_run_away() -> None:
     assert 2 * np.sum(found & truth) / (np.sum(found) + np.sum(truth)) > 0.93
 
 
+@pytest.mark.slow
 def test_weak_components_are_kept_if_there_are_no_strong_ones() -> None:
     X, L, _ = problem(400, 300, noise=2.0)
     model = RobustPCA(random_state=0).fit(X)
     assert model.rank_ == RANK and error(model, X, L) < 0.5
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*No component stands out from the noise:UserWarning")
 @pytest.mark.parametrize("shape", [(200, 150), (2000, 20), (20, 500)])
 def test_pure_noise_has_no_rank(shape: tuple[int, int]) -> None:
@@ -183,6 +191,7 @@ def test_a_rank_that_is_too_high_is_said_in_words() -> None:
     assert len(model.components_) == 10
 
 
+@pytest.mark.slow
 def test_nothing_but_noise_is_said_in_words() -> None:
     with pytest.warns(UserWarning, match="No component stands out from the noise"):
         RobustPCA(random_state=0).fit(generator("words").standard_normal((60, 40)))
@@ -191,6 +200,7 @@ def test_nothing_but_noise_is_said_in_words() -> None:
 # Parameters ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "d"), [(20, 1000), (5000, 4), (1000, 5), (10, 500), (120, 30)])
 @pytest.mark.parametrize("seed", range(2))
 def test_noise_of_every_shape_has_rank_0_and_its_own_size(n: int, d: int, seed: int) -> None:
@@ -213,6 +223,7 @@ def test_a_few_spikes_in_constant_data_are_outliers(base: float, count: int) -> 
     np.testing.assert_array_equal(np.flatnonzero(mask), np.sort(places))
 
 
+@pytest.mark.slow
 def test_a_number_of_components_is_a_bound() -> None:
     X, L, _ = problem()
     model = RobustPCA(3, random_state=0).fit(X)
@@ -241,6 +252,7 @@ def test_one_weight_gives_the_other_at_the_classical_ratio() -> None:
     assert other.alpha_ == pytest.approx(3.0)
 
 
+@pytest.mark.slow
 def test_more_components_than_features_are_no_harm() -> None:
     X, _, _ = problem(80, 12, 0.02)
     model = RobustPCA(30, random_state=0).fit(X)
@@ -258,6 +270,7 @@ def test_a_share_of_false_alarms_is_between_0_and_1(share: Any) -> None:
 # One fit, wherever the rows are -----------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("name", WITH_OUTLIERS)
 def test_a_path_has_the_same_bits_everywhere(name: str, tmp_path: Path) -> None:
@@ -275,6 +288,7 @@ def test_a_path_has_the_same_bits_everywhere(name: str, tmp_path: Path) -> None:
         assert again.history_["stage"] == first.history_["stage"] and again.noise_ == first.noise_
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("name", WITH_OUTLIERS)
 @pytest.mark.parametrize("c", [1e-5, 300.0])
@@ -298,6 +312,7 @@ def test_the_record_tells_stages_and_atoms() -> None:
     assert frame["n_components"].iloc[-1] == RANK and frame["stage"].iloc[-1] > 2
 
 
+@pytest.mark.slow
 def test_a_budget_ends_a_path_in_words() -> None:
     X, _, _ = problem(300, 200)
     with pytest.warns(match="budget: max_iter=4"):
@@ -314,6 +329,7 @@ class Stop(Exception):
     """What a step raises in the next test."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stage", [1, 2])
 def test_a_path_goes_on_where_it_was_interrupted(
     stage: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -343,6 +359,7 @@ def test_a_path_goes_on_where_it_was_interrupted(
     assert again.history_["step"] == steps and again.history_["stage"] == reference.history_["stage"]
 
 
+@pytest.mark.slow
 def test_a_warm_start_goes_on_from_the_components() -> None:
     X, L, _ = problem()
     model = RobustPCA(random_state=0, warm_start=True).fit(X)
@@ -351,6 +368,7 @@ def test_a_warm_start_goes_on_from_the_components() -> None:
     assert model.n_passes_ <= passes
 
 
+@pytest.mark.slow
 def test_models_come_back_from_files(tmp_path: Path) -> None:
     X, _, _ = problem(noise=0.1)
     model = RobustPCA(random_state=0).fit(X)
@@ -364,6 +382,7 @@ def test_models_come_back_from_files(tmp_path: Path) -> None:
 # The parts ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_spectra_are_those_of_the_matrices(monkeypatch: pytest.MonkeyPatch) -> None:
     X, _, _ = problem(noise=0.3)
     form = robust_pca(30.0, 1.0, len(X))
@@ -402,6 +421,7 @@ def test_the_noise_is_found_among_outliers(share: float) -> None:
     assert low_rank_noise(H @ D + noise, 0.8 * H, D) == pytest.approx(0.7, rel=0.06)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [0.0, 0.1])
 def test_entries_that_are_cut_off_do_not_hide_the_noise(share: float) -> None:
     """Black pixels have no noise; then the mask would have too many false alarms."""
@@ -455,6 +475,7 @@ def test_truth_values_are_outliers_where_they_are_flipped() -> None:
     assert np.mean(mask[flipped]) > 0.9 and np.mean(mask[~flipped]) < 1e-3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_small_data_with_gross_outliers_are_recovered_exactly(seed: int) -> None:
     """They ended 1000 times too early, in a flat valley."""
@@ -480,6 +501,7 @@ def test_noise_of_no_entries_and_of_equal_entries_is_none() -> None:
     assert quantum(np.zeros((5, 3))) == 0 and quantum(generator("q").random((50, 3))) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("outlier_alpha", [0.3, 0.03, 0.003])
 def test_the_penalty_of_the_max_norm_goes_with_that_of_outliers(outlier_alpha: float) -> None:
     """With a penalty that stays, the low-rank part would collapse."""
@@ -520,6 +542,7 @@ def test_the_range_of_low_rank_representation_is_said_in_words() -> None:
 # Streams -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [RobustPCA, vrmf.MaxNormDecomposition, vrmf.LowRankRepresentation])
 @pytest.mark.parametrize("rows", [1, 7, 50])
 def test_the_size_of_batches_does_not_matter(kind: Any, rows: int) -> None:
@@ -532,6 +555,7 @@ def test_the_size_of_batches_does_not_matter(kind: Any, rows: int) -> None:
     assert np.mean(model.outlier_mask(X) == (S != 0)) > 0.99
 
 
+@pytest.mark.slow
 def test_a_stream_forgets_by_rows_however_they_are_cut() -> None:
     X = np.abs(problem(600, 20)[0])
     weights = []
@@ -541,6 +565,7 @@ def test_a_stream_forgets_by_rows_however_they_are_cut() -> None:
     assert max(weights) < 1.3 * min(weights) < 0.3 * len(X)
 
 
+@pytest.mark.slow
 def test_a_stream_keeps_the_rank_of_its_first_batch() -> None:
     X, L, S = problem(600, 50, noise=0.05)
     model = RobustPCA(random_state=0)
@@ -573,6 +598,7 @@ def test_a_wild_row_that_is_a_batch_of_its_own_does_no_harm(size: float) -> None
     assert error < 0.05 and model.noise_ == pytest.approx(0.1, rel=0.4)
 
 
+@pytest.mark.slow
 def test_a_stream_that_begins_with_zeros_finds_the_rank_later() -> None:
     X, L, _ = problem(600, 50, noise=0.1)
     model = RobustPCA(random_state=0)
@@ -581,6 +607,7 @@ def test_a_stream_that_begins_with_zeros_finds_the_rank_later() -> None:
     assert model.rank_ == RANK and error(model, X, L) < 0.06
 
 
+@pytest.mark.slow
 def test_a_stream_follows_a_background_that_drifts() -> None:
     rng = generator("drift")
     days, nights = 100 * rng.random(200), 100 * rng.random(200)

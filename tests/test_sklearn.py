@@ -419,6 +419,7 @@ def test_a_warm_start_goes_on(name: str, solver: str) -> None:
     assert model.fit(X).objective_ <= first
 
 
+@pytest.mark.slow
 def test_a_warm_start_needs_the_same_shape() -> None:
     model = RobustPCA(2, alpha=0.7, outlier_alpha=0.3, warm_start=True, tol=0).fit(X)
     with pytest.raises(ValueError, match=r"`components_` has shape \(2, 6\)\. Use \(3, 6\)"):

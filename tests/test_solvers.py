@@ -200,6 +200,7 @@ def test_every_solver_lowers_the_objective_stays_feasible_and_nears_stationarity
     assert outcome.iterate.D.dtype == np.float64
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(FORMULATIONS.keys() - {"P2-literal"}))  # which has no minimiser
 def test_batch_runs_to_high_accuracy(name: str) -> None:
     problem, D = problem_of(name)
@@ -218,6 +219,7 @@ def test_plain_batch_steps_never_raise_the_objective(name: str) -> None:
     assert np.all(np.diff(objective) <= 1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["P1", "P3", "P5", "P6", "P8"])
 def test_a_step_that_is_too_long_is_taken_back(name: str) -> None:
     problem, D = problem_of(name)
@@ -317,6 +319,7 @@ def test_algorithm_1_reports_stationarity_at_their_own_step_too() -> None:
     )
 
 
+@pytest.mark.slow
 def test_option_one_draws_uniformly_from_all_iterates() -> None:
     problem, D = problem_of("P1")
     solver = Algorithm1(option="random", batch_size=2, inner_steps=2, coder=Coder(tol=1e-3))

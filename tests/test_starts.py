@@ -198,6 +198,7 @@ def clustered(seed: int, positive: bool) -> Array:
     return np.maximum(X, 0) if positive else X
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", [DictionaryLearning, NMF])
 def test_the_seed_does_not_decide_the_objective_on_clusters(estimator: Any) -> None:
     X = clustered(101, estimator is NMF)

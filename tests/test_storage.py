@@ -195,6 +195,7 @@ def test_groups_of_unequal_length_in_an_array_come_back(tmp_path: Path) -> None:
 # Files that somebody has changed --------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_whatever_is_changed_in_a_file_it_is_read_or_refused_in_one_way(tmp_path: Path) -> None:
     path, place = tmp_path / "whole", tmp_path / "changed"
     vrmf.save(fitted("smooth-dictionary-learning"), path)
@@ -216,6 +217,7 @@ def nodes(value: Any) -> list[Any]:
     return [value] * bool(inside) + [node for part in inside for node in nodes(part)]
 
 
+@pytest.mark.slow
 def test_whatever_is_changed_in_a_manifest_it_is_read_or_refused_in_one_way(tmp_path: Path) -> None:
     path, rng = tmp_path / "m", np.random.default_rng(0)
     vrmf.save(fitted("group-dictionary-learning"), path)

@@ -74,6 +74,7 @@ CASES = [
 ]
 
 
+@pytest.mark.slow
 @codes_may_stop_short
 @pytest.mark.parametrize(("name", "solver"), CASES)
 def test_a_stream_that_begins_small_ends_as_if_it_had_not(name: str, solver: str) -> None:
@@ -152,6 +153,7 @@ def test_an_automatic_step_of_sgd_is_chosen_anew_with_the_scale() -> None:
 FREE = [name for name, kind in ESTIMATORS.items() if kind._size_power]
 
 
+@pytest.mark.slow
 @codes_may_stop_short
 @pytest.mark.parametrize("name", NAMES)
 def test_estimators_say_how_their_atoms_scale(name: str) -> None:
@@ -163,6 +165,7 @@ def test_estimators_say_how_their_atoms_scale(name: str) -> None:
     assert size == pytest.approx(16.0 ** ESTIMATORS[name]._size_power, rel=1e-3)
 
 
+@pytest.mark.slow
 @codes_may_stop_short
 @pytest.mark.parametrize("name", FREE)
 def test_atoms_and_sums_that_are_rescaled_fit_each_other(name: str) -> None:

@@ -34,6 +34,7 @@ def quick_results(experiment: Experiment, wanted: Callable[[Step], bool]) -> dic
     return results
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BY_NAME)
 def test_computes_draws_and_tells(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(groups, "ROWS", 120)
@@ -83,6 +84,7 @@ def test_the_true_atoms_name_the_true_groups(name: str) -> None:
     assert distance(groups.refitted(H, data.atoms, data.clean), data.clean) < 1e-12
 
 
+@pytest.mark.slow
 def test_clean_subspaces_are_told_apart() -> None:
     data = segmentation.union_of_subspaces(0, 0.0)
     A = segmentation.affinity(segmentation.principal_codes(data, 0))

@@ -194,6 +194,7 @@ def test_noise_has_no_components(seed: int) -> None:
     assert Decomposition.of(X).rank(rng) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", [1e-6, 1e5])
 def test_the_scale_of_the_data_does_not_matter(scale: float) -> None:
     X = hit(np.random.default_rng(0), low_rank(np.random.default_rng(1)))
@@ -213,6 +214,7 @@ def test_data_are_not_changed() -> None:
     np.testing.assert_array_equal(X, before)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["whole numbers", "sparse", "frame", "file", "source"])
 def test_every_kind_of_data_is_taken(kind: str, tmp_path: Path) -> None:
     X = counts(np.random.default_rng(0))
@@ -238,6 +240,7 @@ def test_the_estimator_is_what_is_suggested_but_for_overrides(name: str) -> None
     assert suggestion.estimator(n_components=9).get_params()["n_components"] == 9
 
 
+@pytest.mark.slow
 def test_the_suggested_model_takes_the_data() -> None:
     X = positive(np.random.default_rng(0))
     model = vrmf.suggest(X).estimator(random_state=0, n_jobs=1).fit(X)
@@ -275,6 +278,7 @@ def test_alternatives_are_models() -> None:
     assert set(ALTERNATIVES) <= set(ESTIMATORS) and rules.RULES[-1] is rules.low_rank
 
 
+@pytest.mark.slow
 def test_an_image_shape_that_is_known_is_not_doubted() -> None:
     rng = np.random.default_rng(0)
     y, x = np.mgrid[:10, :14]

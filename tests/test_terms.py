@@ -98,6 +98,7 @@ def made_feasible(term: AbstractTerm, points: list[Array]) -> tuple[list[Array],
     return moved, [term.value(Z) for Z in moved]
 
 
+@pytest.mark.slow
 @every_term
 def test_prox_is_better_than_points_near_and_toward(name: str) -> None:
     term, width = TERMS[name]

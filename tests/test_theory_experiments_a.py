@@ -99,6 +99,7 @@ def test_tuned_steps_are_longer_than_those_allowed() -> None:
     assert found["theta"] < 2
 
 
+@pytest.mark.slow
 def test_only_p2_as_printed_grows_on() -> None:
     last = {name: theory_steps.growth(name, "default", True, {})["norm"][-1] for name in ("P2", "P5")}
     assert last["P2"] > 3 * last["P5"]

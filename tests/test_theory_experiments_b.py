@@ -119,6 +119,7 @@ def test_samples_are_counted_until_the_goal_is_reached() -> None:
     assert 0 < loose < tight and tight % 200 == 0
 
 
+@pytest.mark.slow
 def test_theorem1_holds_in_a_small_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(theorem1, "LONG", 100)
     results = compute(theorem1.THEOREM1, ["NMF", "NMF/theorem/0"])

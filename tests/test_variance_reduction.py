@@ -105,6 +105,7 @@ def test_samples_of_one_seed_are_nested_and_end_with_all_rows() -> None:
     assert layout.sample(501, 7) is None
 
 
+@pytest.mark.slow
 def test_anchors_grow_from_a_sample_to_all_rows_and_only_then_measure_and_count() -> None:
     problem, D = many_rows()
     counts = []
@@ -202,6 +203,7 @@ def test_steps_grow_while_the_way_leads_downhill_and_shrink_when_the_objective_r
     assert better is old and after.length == pace.length and not after.may_reseed
 
 
+@pytest.mark.slow
 def test_codes_become_exact_as_the_dictionary_becomes_stationary() -> None:
     problem, D = many_rows(400)
     solver, tolerances = VR(coder=Coder(tol=1e-9)), []

@@ -69,6 +69,7 @@ def test_the_automatic_weight_of_nmf_leaves_the_error_alone(data: str, k: int) -
     assert error(data, k) == pytest.approx(error(data, k, alpha=1e-9), rel=5e-3)
 
 
+@pytest.mark.slow
 @may_end_early
 @pytest.mark.parametrize(("data", "k"), CASES)
 def test_the_error_of_nmf_is_not_above_that_of_scikit_learn(data: str, k: int) -> None:
@@ -145,6 +146,7 @@ def test_codes_without_a_ridge_are_optimal_even_with_more_atoms_than_features(k:
     assert np.all(np.abs(np.where(H > 0, slope, 0)) <= rounding * scale), "nor less"
 
 
+@pytest.mark.slow
 @may_end_early
 @pytest.mark.parametrize("alpha", [0, "auto"])
 def test_more_atoms_than_features_fit_exactly(alpha: Any) -> None:

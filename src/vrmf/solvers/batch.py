@@ -10,6 +10,7 @@ from vrmf.arrays import Array
 from vrmf.checks import check_flags
 from vrmf.coding import Coder
 from vrmf.dictionaries import feasible, reseed
+from vrmf.momentum import next_momentum
 from vrmf.problem import Problem
 from vrmf.solvers.base import AbstractSolver, State, check_auto_positive, check_coder, rises
 from vrmf.surrogate import IN_PASSING
@@ -85,8 +86,7 @@ class Batch(AbstractSolver[BatchState]):
             P = reseed(problem.formulation, P, dead, stats.worst)
         D, momentum = P, 1.0
         if self.momentum and state.point is not None:
-            momentum = (1 + (1 + 4 * state.momentum**2) ** 0.5) / 2
-            ahead = (state.momentum - 1) / momentum
+            ahead, momentum = next_momentum(state.momentum)
             D = feasible(problem.formulation, P + ahead * (P - state.point))
         return replace(
             state,

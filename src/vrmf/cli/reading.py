@@ -44,6 +44,7 @@ def data_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--index", metavar="NAME", help="Column that holds the names of rows.  [default: found out]"
         ),
+        click.option("--no-index", is_flag=True, help="No column holds names of rows: all are features."),
         click.option(
             "--drop",
             metavar="NAME",
@@ -66,10 +67,14 @@ class DataOptions:
     @classmethod
     def taken_from(cls, options: dict[str, Any]) -> DataOptions:
         """Take these options out of all options of a command."""
-        separator = options.pop("separator")
+        separator, index = options.pop("separator"), options.pop("index")
+        if options.pop("no_index"):
+            if index is not None:
+                raise click.UsageError("--index and --no-index contradict each other. Use one of them.")
+            index = False
         file = FileOptions(
             drop=tuple(options.pop("drop")),
-            index=options.pop("index"),
+            index=index,
             separator=SIGNS.get(separator, separator),
             decimal=options.pop("decimal"),
             header=options.pop("header"),
@@ -79,8 +84,9 @@ class DataOptions:
     def words(self) -> list[str]:
         """Return the words of a command line that say the same of a file."""
         file, words = self.file, [word for name in self.file.drop for word in ("--drop", name)]
+        words += ["--no-index"] if file.index is False else []
         for option, value in (("--index", file.index), ("--separator", file.separator)):
-            words += [] if value is None else [option, value]
+            words += [option, value] if isinstance(value, str) else []
         words += [] if file.decimal == "." else ["--decimal", file.decimal]
         return words + ([] if file.header is None else ["--header" if file.header else "--no-header"])
 

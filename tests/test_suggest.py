@@ -187,6 +187,53 @@ def test_a_share_of_all_is_told_as_such() -> None:
     assert any(doubt.startswith("100 % of the entries are missing") for doubt in doubts)
 
 
+def identified(rng: Generator, name: str, ids: Array) -> pandas.DataFrame:
+    frame = pandas.DataFrame(positive(rng, len(ids), 12), columns=[f"x{i}" for i in range(12)])
+    frame.insert(0, name, ids)
+    return frame
+
+
+@pytest.mark.parametrize("kind", ["frame", "parquet"])
+@pytest.mark.parametrize("name", ["ID", "patient_id", "Patient", "area", "nr"])
+def test_a_column_that_identifies_rows_is_doubted(name: str, kind: str, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    ids = np.arange(120) if name == "nr" else rng.permutation(10_000)[:120]
+    frame = identified(rng, name, ids)
+    frame.to_parquet(tmp_path / "rows.parquet")
+    X = frame if kind == "frame" else tmp_path / "rows.parquet"
+    told = [doubt for doubt in vrmf.suggest(X).doubts if "identify rows" in doubt]
+    assert len(told) == 1 and f"--drop {name} " in told[0]
+    assert vrmf.suggest(frame.drop(columns=name)).findings.identifiers == ()
+
+
+def test_whole_numbers_that_measure_are_no_identifiers() -> None:
+    rng = np.random.default_rng(0)
+    for X in (
+        pandas.DataFrame(counts(rng)).add_prefix("gene"),  # many columns of whole numbers
+        pandas.DataFrame(1000 * positive(rng)).round().add_prefix("cell count "),
+        identified(rng, "age", rng.integers(0, 90, 120)),  # that occur twice
+    ):
+        assert vrmf.suggest(X).findings.identifiers == ()
+
+
+@pytest.mark.parametrize("d", [2, 3, 4, 5])
+def test_few_features_are_too_few_to_tell(d: int) -> None:
+    rng = np.random.default_rng(0)
+    for X in (low_rank(rng, d=d, k=min(d - 1, 2)), rng.random((200, d))):
+        doubts = vrmf.suggest(X).doubts
+        assert sum(f"too few features ({d}) to tell" in doubt for doubt in doubts) == 1
+        assert not any("no structure" in doubt for doubt in doubts)
+
+
+def test_pixels_are_whole_numbers_and_not_counts() -> None:
+    rng = np.random.default_rng(0)
+    X = counts(rng)
+    source = as_source(X)
+    source.image_shape = (5, 10)
+    assert any("counts" in reason for reason in vrmf.suggest(X).reasons)
+    assert not any("counts" in reason for reason in vrmf.suggest(source).reasons)
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_noise_has_no_components(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -263,6 +310,8 @@ def test_no_more_rows_are_read_than_allowed() -> None:
         (np.ones((0, 3)), {}, "The data have 0 rows and 3 features. Use at least one of each."),
         (np.ones((3, 3)), {"max_rows": 0}, "max_rows"),
         (np.ones(3), {}, "Use rows and features"),
+        (np.ones((9, 3, 3)), {}, r"X.reshape\(len\(X\), -1\) makes a row of each frame"),
+        (pandas.DataFrame({"a": [1.0], "t": ["x"]}), {}, r"'t' is of type .*X.set_index\('t'\)"),
     ],
 )
 def test_errors_say_what_is_needed(X: Array, options: dict[str, int], message: str) -> None:

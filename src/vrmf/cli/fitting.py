@@ -29,6 +29,7 @@ from vrmf.solvers import SOLVERS
 from vrmf.sources import AbstractSource
 from vrmf.storage import write_model
 from vrmf.suggesting import Suggestion, suggest
+from vrmf.suggesting.rules import counted
 
 #: Seconds to wait for a scheduler of Dask and for the first of its workers.
 PATIENCE = 10
@@ -187,7 +188,7 @@ def chosen(
             k = suggestion.n_components if k is None else k
         else:
             k = _count(suggestion)
-            screen.note(f"Suggested: {k} components, as many as stand out of the noise.")
+            screen.note(f"Suggested: {counted(k, 'component')}, as many as stand out of the noise.")
     screen.fact("model", model, model)
     screen.fact("n_components", k, "as the data call for" if k is None else str(k), label="components")
     return model, k, parameters

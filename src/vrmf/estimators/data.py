@@ -14,8 +14,16 @@ from sklearn.utils.validation import validate_data
 
 from vrmf.sources import AbstractSource, RowCheck, as_source
 from vrmf.sources.base import check_sizes
+from vrmf.sources.frames import REMEDY
 from vrmf.sources.lazy import lazy_part
-from vrmf.sources.tables import AbstractTable, as_table, is_mapped, without_mask
+from vrmf.sources.tables import (
+    FLATTENED,
+    AbstractTable,
+    as_table,
+    is_mapped,
+    not_numbers,
+    without_mask,
+)
 from vrmf.terms.base import Array
 
 #: Names of features that an error shows at most.
@@ -67,6 +75,7 @@ def rows_for(
         source = source.read_as(check=replace(check, feature_names=source.feature_names))
     else:
         _check_columns(X)
+        _check_dimensions(estimator, X)
         X = validate_data(
             estimator,
             without_mask(X),
@@ -91,10 +100,17 @@ def _check_columns(X: Any) -> None:
         except (TypeError, ValueError):
             is_number = False
         if not is_number:
-            raise ValueError(
-                f"The column {name!r} is of type {kind}. Use columns of real numbers: drop it, or make it "
-                f"the index by X.set_index({name!r})."
-            )
+            raise ValueError(not_numbers(name, kind, REMEDY))
+
+
+def _check_dimensions(estimator: Any, X: Any) -> None:
+    """Raise if an array has more than rows and columns, in the words of scikit-learn, and say the way."""
+    dimensions = getattr(X, "ndim", 2)
+    if dimensions > 2:
+        raise ValueError(
+            f"Found array with dim {dimensions}, while dim <= 2 is required by {type(estimator).__name__}. "
+            f"Use rows and features: {FLATTENED}."
+        )
 
 
 def _source_of_pieces(X: Any, n_jobs: int | None) -> AbstractSource:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from vrmf.suggesting.atoms import atom_count
+from vrmf.suggesting.identifiers import likely_identifiers
 from vrmf.suggesting.outliers import FAR, RobustFit
 from vrmf.suggesting.rank import Decomposition, rank_of_counts
 from vrmf.suggesting.sample import SampleRows
@@ -88,6 +89,8 @@ class Findings:
     image_shape: tuple[int, int] | None  #: told by the data, or guessed
     image_is_known: bool  #: whether it was told
     sparseness: float  #: of codes after the best rotation; 0 for normal ones
+    identifiers: tuple[str, ...] = ()  #: columns that look as if they identified rows
+    identifier_share: float = 0.0  #: of the variance that they have
     n_atoms: int | None = None  #: of a dictionary with more atoms than features, where one was tried
 
     @classmethod
@@ -158,7 +161,10 @@ def _simple_facts(sample: SampleRows) -> Facts:
     largest = max(float(np.max(np.abs(rows))), 1e-300)
     is_constant = spreads <= 1e-10 * largest
     varying = rows[:, ~is_constant]
+    identifiers, share = likely_identifiers(rows, sample.feature_names)
     return {
+        "identifiers": identifiers,
+        "identifier_share": share,
         "n_samples": sample.n_samples,
         "n_features": rows.shape[1],
         "rows_read": len(rows),

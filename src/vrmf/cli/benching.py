@@ -9,7 +9,7 @@ import click
 
 from vrmf.cli.common import ModelName, force_option, output_option, told_plainly
 from vrmf.cli.fitting import chosen, settings_in
-from vrmf.cli.reading import DataOptions, data_options, file_of, rows_in, tell_data
+from vrmf.cli.reading import DataOptions, check_finite, data_options, file_of, rows_in, tell_data
 from vrmf.cli.screen import Screen, output_options
 from vrmf.comparing import Comparison, compare
 from vrmf.extras import library
@@ -96,7 +96,7 @@ def bench(
             library("matplotlib.figure", "--output")
         parameters = settings_in(settings, model)
         rows = rows_in(data, reading)
-        tell_data(screen, data, rows)
+        check_finite(tell_data(screen, data, rows), rows, model)
         model, k, suggested = chosen(screen, model, n_components, rows)
         found = compare(
             model,

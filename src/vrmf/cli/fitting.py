@@ -21,7 +21,7 @@ from vrmf.cli.common import (
 )
 from vrmf.cli.describing import tell_outcome
 from vrmf.cli.progress import progress
-from vrmf.cli.reading import DataOptions, data_options, file_of, rows_in, tell_data
+from vrmf.cli.reading import DataOptions, check_finite, data_options, file_of, rows_in, tell_data
 from vrmf.cli.screen import Screen, output_options
 from vrmf.estimators import ESTIMATORS, AbstractFactorizer
 from vrmf.outputs import check_apart, check_output
@@ -147,7 +147,7 @@ def fit(
         wanted = settings_in(settings, model)
         with _client(scheduler) if scheduler else nullcontext():
             rows = rows_in(data, reading, lazily=bool(scheduler))
-            tell_data(screen, data, rows)
+            check_finite(tell_data(screen, data, rows), rows, model)
             estimator = _estimator(screen, model, rows, options)
             estimator.set_params(n_jobs=reading.jobs, verbose=int(verbose and not as_json), **wanted)
             try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,8 +12,9 @@ import click
 import numpy as np
 
 from vrmf.cli.screen import Screen, short
-from vrmf.sources import AbstractSource, as_source
-from vrmf.sources.files import INSIDE, open_table
+from vrmf.estimators import ESTIMATORS
+from vrmf.sources import AbstractSource, RowCheck, as_source
+from vrmf.sources.files import INSIDE, open_table, takes_drop
 from vrmf.sources.lazy import dask_array
 from vrmf.sources.options import FileOptions
 from vrmf.terms.base import Array
@@ -124,6 +126,11 @@ class Range:
     high: float
     missing: int
 
+    @property
+    def is_finite(self) -> bool:
+        """Whether no entry is missing or infinite."""
+        return not self.missing and math.isfinite(self.low) and math.isfinite(self.high)
+
     def __add__(self, other: Range) -> Range:
         return Range(min(self.low, other.low), max(self.high, other.high), self.missing + other.missing)
 
@@ -137,8 +144,11 @@ class Range:
         return cls(float(np.nanmin(there)), float(np.nanmax(there)), int(is_missing.sum()))
 
 
-def tell_data(screen: Screen, data: str, source: AbstractSource) -> None:
-    """Tell what was read: rows, features and their names, precision, range, missing entries."""
+def tell_data(screen: Screen, data: str, source: AbstractSource) -> Range:
+    """Tell what was read: rows, features and their names, precision, range, missing entries.
+
+    Returns the range, which says whether there are entries that no model takes.
+    """
     n, d = source.n_samples, source.n_features
     if n == 0 or d == 0:
         raise ValueError(f"{data} has {n} rows and {d} features. Use at least one of each.")
@@ -156,6 +166,28 @@ def tell_data(screen: Screen, data: str, source: AbstractSource) -> None:
     total = source.n_samples * source.n_features
     share = f" of {short(total)} ({found.missing / total:.2%})" if found.missing else ""
     screen.fact("missing", found.missing, f"{short(found.missing)}{share}")
+    return found
+
+
+def check_finite(found: Range, source: AbstractSource, model: str | None) -> None:
+    """Raise if an entry is missing or infinite, which no model takes, and name it."""
+    if not found.is_finite:
+        who = "A fit" if model is None else ESTIMATORS[model].__name__
+        check = RowCheck(who, feature_names=source.feature_names)
+        source.read_as(check=check, mean=None).reduce(len)
+
+
+def gaps_in(data: str, source: AbstractSource) -> list[str]:
+    """Return the columns with missing or infinite entries, if columns of the file may be left out."""
+    names = source.feature_names
+    if names is None or not takes_drop(Path(data)):
+        return []
+    counts = source.read_as(check=None, mean=None).reduce(_gaps)
+    return [name for name, count in zip(names, counts, strict=True) if count]
+
+
+def _gaps(X: Array) -> Array:
+    return np.asarray(np.sum(~np.isfinite(X), axis=0))
 
 
 def _counted(count: int, names: Any, label: str) -> str:

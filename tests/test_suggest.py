@@ -216,6 +216,67 @@ def test_whole_numbers_that_measure_are_no_identifiers() -> None:
         assert vrmf.suggest(X).findings.identifiers == ()
 
 
+def with_square(rng: Generator, grey: float) -> Array:
+    """Return frames of a background below 221, before which a square of one grey moves."""
+    y, x = np.mgrid[:30, :40]
+    background = 60 + 120 * np.exp(-((y - 10) ** 2 + (x - 20) ** 2) / 200) + x
+    light = 1 + 0.05 * np.sin(np.arange(80) / 9)
+    frames = np.clip(background * light[:, None, None] + rng.normal(0, 3, (80, 30, 40)), 5, 221)
+    for t, frame in enumerate(frames):
+        row, column = (5 + t // 4) % 24, 3 * t % 34
+        frame[row : row + 6, column : column + 6] = grey
+    return np.round(frames).reshape(80, -1)
+
+
+@pytest.mark.parametrize("grey", [230, 255, 0])
+def test_an_object_of_one_grey_is_an_outlier(grey: float) -> None:
+    found = vrmf.suggest(with_square(np.random.default_rng(0), grey))
+    assert found.model == "robust-pca" and found.findings.rank <= 3
+    assert found.findings.outlier_share == pytest.approx(0.03, abs=0.005)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_outliers_that_are_all_equal_are_found_like_others(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    X, is_hit = positive(rng), rng.random((200, 60)) < 0.03
+    top = 1.2 * np.max(X)
+    equal = vrmf.suggest(np.where(is_hit, top, X))
+    others = vrmf.suggest(np.where(is_hit, top + 0.01 * rng.standard_normal(X.shape), X))
+    assert equal.model == others.model == "robust-nmf"
+    assert equal.findings.rank == others.findings.rank > 1
+    assert equal.findings.outlier_share == pytest.approx(others.findings.outlier_share, rel=0.02)
+
+
+def test_entries_that_are_cut_off_are_no_outliers() -> None:
+    X = positive(np.random.default_rng(0), noise=0.5)
+    cut = vrmf.suggest(np.minimum(X, np.quantile(X, 0.98)))
+    assert not cut.findings.has_outliers
+
+
+@pytest.mark.parametrize("share", [0, 0.005, 0.03])
+def test_small_spikes_in_counts_make_no_components(share: float) -> None:
+    rng = np.random.default_rng(1)
+    X = rng.poisson(rng.gamma(2, 1, (300, 5)) @ rng.gamma(2, 0.25, (5, 80)))
+    found = vrmf.suggest(X + (rng.random(X.shape) < share) * rng.integers(10, 31, X.shape))
+    assert (found.model, found.n_components) == ("robust-nmf" if share else "nmf", 5)
+
+
+@pytest.mark.parametrize("size", [0.02, 0.1, 0.2])
+def test_noise_in_proportion_to_the_entries_is_doubted(size: float) -> None:
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        X = np.exp(rng.standard_normal((120, 4))) @ np.exp(rng.standard_normal((4, 60)))
+        even, growing = (
+            vrmf.suggest(Y).doubts
+            for Y in (
+                X + 0.2 * rng.random(X.shape),
+                X * np.exp(rng.normal(0, size, X.shape)),
+            )
+        )
+        assert any("grows with the entries" in doubt and "np.log(X)" in doubt for doubt in growing)
+        assert not any("grows with the entries" in doubt for doubt in even)
+
+
 @pytest.mark.parametrize("d", [2, 3, 4, 5])
 def test_few_features_are_too_few_to_tell(d: int) -> None:
     rng = np.random.default_rng(0)

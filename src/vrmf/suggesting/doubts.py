@@ -200,6 +200,19 @@ def squared_loss_of_counts(found: Findings, choice: Choice) -> str | None:
     )
 
 
+def growing_noise(found: Findings, choice: Choice) -> str | None:
+    """Noise in proportion to the entries, which makes components of its own."""
+    is_open = found.is_nonnegative and not found.have_counting_noise and found.image_shape is None
+    if not (found.noise_grows and is_open) or found.rank_about_mean == 0:
+        return None
+    logarithm = "np.log" if found.zero_share == 0 else "np.log1p"
+    return (
+        "What the components leave grows with the entries, so the largest decide, and the number of "
+        "components is unsure. If errors are in proportion to the entries, take logarithms first "
+        f"({logarithm}(X)), and compare."
+    )
+
+
 def one_feature_or_row(found: Findings, choice: Choice) -> str | None:
     """No more than one component is possible."""
     if found.n_features > 1:
@@ -246,6 +259,7 @@ DOUBTS: tuple[Doubt, ...] = (
     heavy_tails,
     borderline_sparsity,
     squared_loss_of_counts,
+    growing_noise,
     guessed_image,
 )
 

@@ -53,7 +53,6 @@ NEGATIVE_NOISE = 6.0
 #: The fit without outliers is nonnegative if at most this share of it is clearly negative.
 CLEARLY_NEGATIVE = 0.01
 
-
 #: Some of the findings, by name.
 Facts = dict[str, Any]
 
@@ -91,6 +90,7 @@ class Findings:
     sparseness: float  #: of codes after the best rotation; 0 for normal ones
     identifiers: tuple[str, ...] = ()  #: columns that look as if they identified rows
     identifier_share: float = 0.0  #: of the variance that they have
+    noise_grows: bool = False  #: whether what a robust low-rank fit leaves grows with the fit
     n_atoms: int | None = None  #: of a dictionary with more atoms than features, where one was tried
 
     @classmethod
@@ -219,7 +219,7 @@ def _fit_facts(found: Findings, block: Array, rng: np.random.Generator) -> Facts
         return _spike_facts(found, block) if found.spike_share else {}
     fit = RobustFit.of(block, rng)
     has_outliers, rank, about = fit.has_gross_outliers, found.rank, found.rank_about_mean
-    if found.decreases_slowly and not (has_outliers or found.spike_share):
+    if found.decreases_slowly and not found.spike_share:
         strict = RobustFit.strict(block, rng)
         if strict.has_gross_outliers and strict.far_share > STRICT_GAP * strict.between_share:
             fit, has_outliers, rank, about = strict, True, strict.rank, strict.rank
@@ -234,6 +234,7 @@ def _fit_facts(found: Findings, block: Array, rng: np.random.Generator) -> Facts
         "noise_share": fit.noise / deviation if deviation else 0.0,
         "outlier_share": found.spike_share + fit.far_share * (has_outliers or not found.spike_share),
         "tail_share": fit.between_share,
+        "noise_grows": fit.noise_grows,
         "has_outliers": has_outliers or found.spike_share > 0,
         "decreases_slowly": found.decreases_slowly and not has_outliers,
         "nonnegative_fit": bool(np.mean(clearly) < CLEARLY_NEGATIVE),

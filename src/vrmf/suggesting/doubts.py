@@ -90,7 +90,7 @@ def no_structure(found: Findings, choice: Choice) -> str | None:
         return None
     if found.constant_features == found.n_features:
         return "All rows are equal: there is no structure to find."
-    if found.n_features < FEW_FEATURES:
+    if 1 < found.n_features < FEW_FEATURES:
         return None
     return (
         "Nothing stands out of the noise about the mean row: there is no structure that a factorization "

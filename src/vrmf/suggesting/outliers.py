@@ -45,8 +45,8 @@ NEAR, FAR = 3.5, 6.0
 LEAST_SHARE, MOST_SHARE = 2e-3, 0.35
 
 #: The noise grows with the entries if its ranks correlate with theirs by more than the first number, and
-#: it is so many times as large for the largest tenth of them as in the middle.
-CORRELATED, GROWTH = 0.25, 1.5
+#: it is so many times as large for the largest tenth of them as for the second smallest.
+CORRELATED, GROWTH = 0.35, 2.5
 
 
 #: Makes outliers harmless: from rows, a fit and the level of the noise.
@@ -125,10 +125,10 @@ class RobustFit:
 
 
 def _grow_together(entries: Array, distances: Array) -> bool:
-    """Whether distances grow with entries: the larger these are by rank, and among the largest tenth."""
+    """Whether distances grow with entries: by rank, and much larger for the largest tenth."""
     order = np.argsort(entries, axis=None)
     tenths = [float(np.median(part)) for part in np.array_split(distances.ravel()[order], 10) if part.size]
-    if len(tenths) < 10 or tenths[-1] <= GROWTH * tenths[5]:
+    if len(tenths) < 10 or tenths[-1] <= GROWTH * tenths[1]:
         return False
     places = np.empty(order.size)
     places[np.argsort(distances.ravel()[order])] = np.arange(order.size)

@@ -366,7 +366,7 @@ DATA: dict[str, tuple[Any, str]] = {
     "no columns": (X[:, :0], "0 feature"),
     "flat": (X[0], "Expected 2D array, got 1D"),
     "scalar": (3.0, "Expected 2D array, got scalar"),
-    "deep": (X[None], "Found array with dim 3"),
+    "deep": (X[None], r"Found array with dim 3.*X.reshape\(len\(X\), -1\)"),
     "words": (np.array([["a", "b"]]), "could not convert|Unable to convert"),
     "complex": (X + 1j, "Complex data not supported"),
 }

@@ -273,5 +273,22 @@ def test_a_missing_entry_is_named_alike_by_all_commands(tmp_path: Path) -> None:
     frame.iloc[3, 2] = np.nan
     frame.to_csv(tmp_path / "cells.csv")
     for command in ("fit", "bench"):
-        done = shell(f"vrmf {command} cells.csv --model nmf -k 2", tmp_path, code=1)
-        assert f"row 3, column 2 ({frame.columns[2]!r})" in done.stderr
+        for wanted in ("--model nmf -k 2", ""):
+            done = shell(f"vrmf {command} cells.csv {wanted}", tmp_path, code=1)
+            assert f"row 3, column 2 ({frame.columns[2]!r})" in done.stderr
+            assert "Suggest" not in done.stdout
+
+
+def test_with_a_missing_entry_only_a_fit_that_works_is_proposed(tmp_path: Path) -> None:
+    frame = cells().drop(columns="tissue")
+    frame.iloc[3, 2] = np.nan
+    frame.to_csv(tmp_path / "cells.csv")
+    said = shell("vrmf suggest cells.csv", tmp_path).stdout
+    assert "fill them in first" in said
+    assert json.loads(shell("vrmf suggest cells.csv --json", tmp_path).stdout)["command"] is None
+    command = " ".join(said.partition("that have some: ")[2].split())
+    assert f"--drop {frame.columns[2]}" in command
+    shell(f"{command} --max-iter 2 --tol 0", tmp_path)
+    frame.iloc[3, :] = np.inf
+    frame.to_csv(tmp_path / "cells.csv")
+    assert "vrmf fit" not in shell("vrmf suggest cells.csv", tmp_path).stdout

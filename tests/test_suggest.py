@@ -187,6 +187,111 @@ def test_a_share_of_all_is_told_as_such() -> None:
     assert any(doubt.startswith("100 % of the entries are missing") for doubt in doubts)
 
 
+def identified(rng: Generator, name: str, ids: Array) -> pandas.DataFrame:
+    frame = pandas.DataFrame(positive(rng, len(ids), 12), columns=[f"x{i}" for i in range(12)])
+    frame.insert(0, name, ids)
+    return frame
+
+
+@pytest.mark.parametrize("kind", ["frame", "parquet"])
+@pytest.mark.parametrize("name", ["ID", "patient_id", "Patient", "area", "nr"])
+def test_a_column_that_identifies_rows_is_doubted(name: str, kind: str, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    ids = np.arange(120) if name == "nr" else rng.permutation(10_000)[:120]
+    frame = identified(rng, name, ids)
+    frame.to_parquet(tmp_path / "rows.parquet")
+    X = frame if kind == "frame" else tmp_path / "rows.parquet"
+    told = [doubt for doubt in vrmf.suggest(X).doubts if "identify rows" in doubt]
+    assert len(told) == 1 and f"--drop {name} " in told[0]
+    assert vrmf.suggest(frame.drop(columns=name)).findings.identifiers == ()
+
+
+def test_whole_numbers_that_measure_are_no_identifiers() -> None:
+    rng = np.random.default_rng(0)
+    for X in (
+        pandas.DataFrame(counts(rng)).add_prefix("gene"),  # many columns of whole numbers
+        pandas.DataFrame(1000 * positive(rng)).round().add_prefix("cell count "),
+        identified(rng, "age", rng.integers(0, 90, 120)),  # that occur twice
+    ):
+        assert vrmf.suggest(X).findings.identifiers == ()
+
+
+def with_square(rng: Generator, grey: float) -> Array:
+    """Return frames of a background below 221, before which a square of one grey moves."""
+    y, x = np.mgrid[:30, :40]
+    background = 60 + 120 * np.exp(-((y - 10) ** 2 + (x - 20) ** 2) / 200) + x
+    light = 1 + 0.05 * np.sin(np.arange(80) / 9)
+    frames = np.clip(background * light[:, None, None] + rng.normal(0, 3, (80, 30, 40)), 5, 221)
+    for t, frame in enumerate(frames):
+        row, column = (5 + t // 4) % 24, 3 * t % 34
+        frame[row : row + 6, column : column + 6] = grey
+    return np.round(frames).reshape(80, -1)
+
+
+@pytest.mark.parametrize("grey", [230, 255, 0])
+def test_an_object_of_one_grey_is_an_outlier(grey: float) -> None:
+    found = vrmf.suggest(with_square(np.random.default_rng(0), grey))
+    assert found.model == "robust-pca" and found.findings.rank <= 3
+    assert found.findings.outlier_share == pytest.approx(0.03, abs=0.005)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_outliers_that_are_all_equal_are_found_like_others(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    X, is_hit = positive(rng), rng.random((200, 60)) < 0.03
+    top = 1.2 * np.max(X)
+    equal = vrmf.suggest(np.where(is_hit, top, X))
+    others = vrmf.suggest(np.where(is_hit, top + 0.01 * rng.standard_normal(X.shape), X))
+    assert equal.model == others.model == "robust-nmf"
+    assert equal.findings.rank == others.findings.rank > 1
+    assert equal.findings.outlier_share == pytest.approx(others.findings.outlier_share, rel=0.02)
+
+
+def test_entries_that_are_cut_off_are_no_outliers() -> None:
+    X = positive(np.random.default_rng(0), noise=0.5)
+    cut = vrmf.suggest(np.minimum(X, np.quantile(X, 0.98)))
+    assert not cut.findings.has_outliers
+
+
+@pytest.mark.parametrize("share", [0, 0.005, 0.03])
+def test_small_spikes_in_counts_make_no_components(share: float) -> None:
+    rng = np.random.default_rng(1)
+    X = rng.poisson(rng.gamma(2, 1, (300, 5)) @ rng.gamma(2, 0.25, (5, 80)))
+    found = vrmf.suggest(X + (rng.random(X.shape) < share) * rng.integers(10, 31, X.shape))
+    assert (found.model, found.n_components) == ("robust-nmf" if share else "nmf", 5)
+
+
+@pytest.mark.parametrize("size", [0.02, 0.1, 0.2])
+def test_noise_in_proportion_to_the_entries_is_doubted(size: float) -> None:
+    found = 0
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        X = np.exp(rng.standard_normal((120, 4))) @ np.exp(rng.standard_normal((4, 60)))
+        growing = vrmf.suggest(X * np.exp(rng.normal(0, size, X.shape))).doubts
+        even = vrmf.suggest(X + 0.2 * rng.random(X.shape)).doubts
+        found += any("grows with the entries" in doubt and "np.log(X)" in doubt for doubt in growing)
+        assert not any("grows with the entries" in doubt for doubt in even)
+    assert found >= 3  # a fit of too high a rank explains the largest entries
+
+
+@pytest.mark.parametrize("d", [2, 3, 4, 5])
+def test_few_features_are_too_few_to_tell(d: int) -> None:
+    rng = np.random.default_rng(0)
+    for X in (low_rank(rng, d=d, k=min(d - 1, 2)), rng.random((200, d))):
+        doubts = vrmf.suggest(X).doubts
+        assert sum(f"too few features ({d}) to tell" in doubt for doubt in doubts) == 1
+        assert not any("no structure" in doubt for doubt in doubts)
+
+
+def test_pixels_are_whole_numbers_and_not_counts() -> None:
+    rng = np.random.default_rng(0)
+    X = counts(rng)
+    source = as_source(X)
+    source.image_shape = (5, 10)
+    assert any("counts" in reason for reason in vrmf.suggest(X).reasons)
+    assert not any("counts" in reason for reason in vrmf.suggest(source).reasons)
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_noise_has_no_components(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -266,6 +371,8 @@ def test_no_more_rows_are_read_than_allowed() -> None:
         (np.ones((0, 3)), {}, "The data have 0 rows and 3 features. Use at least one of each."),
         (np.ones((3, 3)), {"max_rows": 0}, "max_rows"),
         (np.ones(3), {}, "Use rows and features"),
+        (np.ones((9, 3, 3)), {}, r"X.reshape\(len\(X\), -1\) makes a row of each frame"),
+        (pandas.DataFrame({"a": [1.0], "t": ["x"]}), {}, r"'t' is of type .*X.set_index\('t'\)"),
     ],
 )
 def test_errors_say_what_is_needed(X: Array, options: dict[str, int], message: str) -> None:

@@ -25,7 +25,18 @@ READ = {
     "an index without a name": (",a,b\nx,1,2\ny,3,4\n", {}, ("a", "b"), ["x", "y"], [[1, 2], [3, 4]]),
     "an index of words": ("gene\ta\tb\nx\t1\t2\ny\t3\t4\n", {}, ("a", "b"), ["x", "y"], [[1, 2], [3, 4]]),
     "an index that counts": ("id,a\n7,1\n8,2\n", {}, ("a",), ["7", "8"], [[1], [2]]),
-    "an identifier that does not count": ("id,a\n7,1\n3,2\n", {}, ("id", "a"), None, [[7, 1], [3, 2]]),
+    "an identifier that does not count": ("id,a\n7,1\n3,2\n", {}, ("a",), ["7", "3"], [[1], [2]]),
+    "an identifier that is a feature": (
+        "id,a\n7,1\n3,2\n",
+        {"index": False},
+        ("id", "a"),
+        None,
+        [[7, 1], [3, 2]],
+    ),
+    "an identifier of a model": ("id,a\n7,1\n3,2\n", {"only": ("id", "a")}, ("id", "a"), None, None),
+    "an identifier that occurs twice": ("id,a\n7,1\n7,2\n", {}, ("id", "a"), None, None),
+    "an identifier of fractions": ("id,a\n7.5,1\n3,2\n", {}, ("id", "a"), None, None),
+    "whole numbers": ("area,a\n7,1\n3,2\n", {}, ("area", "a"), None, None),
     "names by R": ("a,b\nx,1,2\ny,3,4\n", {}, ("a", "b"), ["x", "y"], [[1, 2], [3, 4]]),
     "quotes": ('"a, 1";"b\n2"\n"1";2\n', {}, ("a, 1", "b\n2"), None, [[1, 2]]),
     "decimal comma": ("a;b\n1,5;2\n", {"decimal": ","}, ("a", "b"), None, [[1.5, 2]]),
@@ -35,6 +46,18 @@ READ = {
     "comments": ("# by hand\n# twice\na,b\n1,2\n", {}, ("a", "b"), None, [[1, 2]]),
     "empty lines": ("a,b\n1,2\n\n3,4\n\n", {}, ("a", "b"), None, [[1, 2], [3, 4]]),
     "a mark of the order of bytes": ("\ufeffa,b\n1,2\n", {}, ("a", "b"), None, [[1, 2]]),
+    "other marks of missing entries": (
+        "a,b\n - ,4\n1,--\n.,3\n2,n.a.\n",
+        {},
+        ("a", "b"),
+        None,
+        [[np.nan, 4], [1, np.nan], [np.nan, 3], [2, np.nan]],
+    ),
+    "a separator at the end": ("a,b,\n1,2,\n3,4,\n", {}, ("a", "b"), None, [[1, 2], [3, 4]]),
+    "separators at the end": ("a,b,,\n1,2,,\n3,4,,\n", {}, ("a", "b"), None, [[1, 2], [3, 4]]),
+    "a separator at the end of rows": ("a,b\n1,2,\n3,4,\n", {}, ("a", "b"), None, [[1, 2], [3, 4]]),
+    "a separator at the end and no names": ("1,2,\n3,4,\n", {}, None, None, [[1, 2], [3, 4]]),
+    "an empty column with a name": ("a,b\n1,\n3,\n", {}, ("a", "b"), None, [[1, np.nan], [3, np.nan]]),
     "missing": ("a,b\n1,NA\n,4\nnan,?\n", {}, ("a", "b"), None, [[1, np.nan], [np.nan, 4], [np.nan] * 2]),
     "left out": ("a,t,b\n1,x,2\n3,y,4\n", {"drop": ("t",)}, ("a", "b"), None, [[1, 2], [3, 4]]),
     "an index by name": ("a,t\n1,x\n3,x\n", {"index": "t"}, ("a",), ["x", "x"], [[1], [3]]),
@@ -83,7 +106,23 @@ REFUSED = {
     "more text": (
         "a,t,u\n1,x,y\n",
         {},
-        r"'t' holds text, such as 'x', and so do 1 others.*--drop t --drop u",
+        r"'t' holds text, such as 'x', and so does 1 other.*--drop t --drop u",
+    ),
+    "one sign only": ("a,t\n1,-\n2,-\n", {}, r"'t' holds text, such as '-'.*--drop t\)"),
+    "an entry below a limit": (
+        "a,b\n1,2\n<LOD,3\n3,4\n",
+        {},
+        r"1 entry of 1 column that otherwise holds numbers holds text, such as '<LOD' in the column 'a'",
+    ),
+    "entries below a limit": (
+        "a,b\n1,<LOD\n<LOD,3\n3,4\n4,5\n",
+        {},
+        "2 entries of 2 columns that otherwise hold numbers are '<LOD' in the column 'a'",
+    ),
+    "text beside entries below a limit": (
+        "a,b,t\n1,2,x\n<LOD,3,x\n3,4,y\n",
+        {},
+        r"'t' holds text, such as 'x'\. Leave it out \(--drop t\)",
     ),
     "nothing but text": ("t,u\nx,y\nx,y\n", {}, "no column holds numbers"),
     "late text": ("a,b\n" + "1,2\n" * 500 + "1,oops\n", {}, "'b' holds 'oops' in line 502, which is no"),
@@ -126,6 +165,23 @@ def test_how_a_text_is_cut_is_found_out(name: str, tmp_path: Path) -> None:
     if rows is not None:
         np.testing.assert_array_equal(found.read(0, found.shape[0]), np.array(rows, dtype=float))
     assert any(word.startswith("separator") for word in found.remarks)
+
+
+@pytest.mark.parametrize("name", ["ID", "sample", "patient_id", "cell_id", "Patient", "user", "CellID"])
+def test_numbers_below_a_word_for_rows_are_their_names_and_that_is_told(name: str, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    ids, X = rng.permutation(10**6)[:300], rng.random((300, 4))
+    lines = [f"{i}," + ",".join(map(repr, row)) for i, row in zip(ids, X.tolist(), strict=True)]
+    found = table(tmp_path, "\n".join([f"{name},a,b,c,d", *lines]))
+    assert found.feature_names == tuple("abcd") and found.row_label == name
+    assert found.row_names(0, 2) == [str(i) for i in ids[:2]]
+    assert any(f"'{name}', which holds numbers (--no-index" in told for told in found.remarks)
+
+
+def test_empty_columns_that_are_left_out_are_told(tmp_path: Path) -> None:
+    assert "without the last column, empty and nameless" in table(tmp_path, "a,b,\n1,2,\n").remarks
+    told = table(tmp_path, "a,b,,\n1,2,,\n").remarks
+    assert "without the last 2 columns, empty and nameless" in told
 
 
 @pytest.mark.parametrize(

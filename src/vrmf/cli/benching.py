@@ -9,7 +9,7 @@ import click
 
 from vrmf.cli.common import ModelName, errors_as_lines, force_option, output_option
 from vrmf.cli.fitting import chosen, settings_in
-from vrmf.cli.reading import DataOptions, data_options, file_of, rows_in, tell_data
+from vrmf.cli.reading import DataOptions, check_finite, data_options, file_of, rows_in, tell_data
 from vrmf.cli.screen import Screen, output_options
 from vrmf.comparing import Comparison, compare
 from vrmf.extras import library
@@ -93,7 +93,7 @@ def bench(
             _check_picture(output, data, force)
         parameters = settings_in(settings, model)
         rows = rows_in(data, reading)
-        tell_data(screen, data, rows)
+        check_finite(tell_data(screen, data, rows), rows, model)
         model, k, suggested = chosen(screen, model, n_components, rows)
         found = compare(
             model,

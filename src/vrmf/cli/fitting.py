@@ -22,7 +22,7 @@ from vrmf.cli.common import (
 )
 from vrmf.cli.describing import tell_outcome
 from vrmf.cli.progress import progress
-from vrmf.cli.reading import DataOptions, data_options, file_of, rows_in, tell_data
+from vrmf.cli.reading import DataOptions, check_finite, data_options, file_of, rows_in, tell_data
 from vrmf.cli.screen import Screen, output_options
 from vrmf.estimators import ESTIMATORS, AbstractFactorizer
 from vrmf.persistence.outputs import check_apart, check_output
@@ -30,6 +30,7 @@ from vrmf.persistence.storage import write_model
 from vrmf.solvers import SOLVERS
 from vrmf.sources import AbstractSource
 from vrmf.suggesting import Suggestion, suggest
+from vrmf.suggesting.rules import counted
 
 #: Seconds to wait for a scheduler of Dask and for the first of its workers.
 CLUSTER_SECONDS = 10
@@ -148,7 +149,7 @@ def fit(
         wanted = settings_in(settings, model)
         with _client(scheduler) if scheduler else nullcontext():
             rows = rows_in(data, reading, lazily=bool(scheduler))
-            tell_data(screen, data, rows)
+            check_finite(tell_data(screen, data, rows), rows, model)
             estimator = _estimator(screen, model, rows, options)
             estimator.set_params(n_jobs=reading.jobs, verbose=int(verbose and not as_json), **wanted)
             try:
@@ -189,7 +190,7 @@ def chosen(
             k = suggestion.n_components if k is None else k
         else:
             k = _count(suggestion)
-            screen.note(f"Suggested: {k} components, as many as stand out of the noise.")
+            screen.note(f"Suggested: {counted(k, 'component')}, as many as stand out of the noise.")
     screen.fact("model", model, model)
     screen.fact("n_components", k, "as the data call for" if k is None else str(k), label="components")
     return model, k, parameters

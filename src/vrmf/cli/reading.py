@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,10 +11,12 @@ from typing import Any
 import click
 import numpy as np
 
+from vrmf.arrays import Array
 from vrmf.block import Block
 from vrmf.cli.screen import Screen, short
-from vrmf.sources import AbstractSource, as_source
-from vrmf.sources.files import INSIDE, open_table
+from vrmf.estimators import ESTIMATORS
+from vrmf.sources import AbstractSource, RowCheck, as_source
+from vrmf.sources.files import INSIDE, open_table, takes_drop
 from vrmf.sources.lazy import dask_array
 from vrmf.sources.options import FileOptions
 
@@ -44,6 +47,7 @@ def data_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--index", metavar="NAME", help="Column that holds the names of rows.  [default: found out]"
         ),
+        click.option("--no-index", is_flag=True, help="No column holds names of rows: all are features."),
         click.option(
             "--drop",
             metavar="NAME",
@@ -66,10 +70,14 @@ class DataOptions:
     @classmethod
     def taken_from(cls, options: dict[str, Any]) -> DataOptions:
         """Take these options out of all options of a command."""
-        separator = options.pop("separator")
+        separator, index = options.pop("separator"), options.pop("index")
+        if options.pop("no_index"):
+            if index is not None:
+                raise click.UsageError("--index and --no-index contradict each other. Use one of them.")
+            index = False
         file = FileOptions(
             drop=tuple(options.pop("drop")),
-            index=options.pop("index"),
+            index=index,
             separator=SIGNS.get(separator, separator),
             decimal=options.pop("decimal"),
             header=options.pop("header"),
@@ -79,8 +87,9 @@ class DataOptions:
     def words(self) -> list[str]:
         """Return the words of a command line that say the same of a file."""
         file, words = self.file, [word for name in self.file.drop for word in ("--drop", name)]
+        words += ["--no-index"] if file.index is False else []
         for option, value in (("--index", file.index), ("--separator", file.separator)):
-            words += [] if value is None else [option, value]
+            words += [option, value] if isinstance(value, str) else []
         words += [] if file.decimal == "." else ["--decimal", file.decimal]
         return words + ([] if file.header is None else ["--header" if file.header else "--no-header"])
 
@@ -118,6 +127,11 @@ class Range:
     high: float
     missing: int
 
+    @property
+    def is_finite(self) -> bool:
+        """Whether no entry is missing or infinite."""
+        return not self.missing and math.isfinite(self.low) and math.isfinite(self.high)
+
     def __add__(self, other: Range) -> Range:
         return Range(min(self.low, other.low), max(self.high, other.high), self.missing + other.missing)
 
@@ -132,8 +146,11 @@ class Range:
         return cls(float(np.nanmin(there)), float(np.nanmax(there)), int(is_missing.sum()))
 
 
-def tell_data(screen: Screen, data: str, source: AbstractSource) -> None:
-    """Tell what was read: rows, features and their names, precision, range, missing entries."""
+def tell_data(screen: Screen, data: str, source: AbstractSource) -> Range:
+    """Tell what was read: rows, features and their names, precision, range, missing entries.
+
+    Returns the range, which says whether there are entries that no model takes.
+    """
     n, d = source.n_samples, source.n_features
     if n == 0 or d == 0:
         raise ValueError(f"{data} has {n} rows and {d} features. Use at least one of each.")
@@ -151,6 +168,28 @@ def tell_data(screen: Screen, data: str, source: AbstractSource) -> None:
     total = source.n_samples * source.n_features
     share = f" of {short(total)} ({found.missing / total:.2%})" if found.missing else ""
     screen.fact("missing", found.missing, f"{short(found.missing)}{share}")
+    return found
+
+
+def check_finite(found: Range, source: AbstractSource, model: str | None) -> None:
+    """Raise if an entry is missing or infinite, which no model takes, and name it."""
+    if not found.is_finite:
+        who = "A fit" if model is None else ESTIMATORS[model].__name__
+        check = RowCheck(who, feature_names=source.feature_names)
+        source.read_as(check=check, mean=None).reduce(len)
+
+
+def gaps_in(data: str, source: AbstractSource) -> list[str]:
+    """Return the columns with missing or infinite entries, if columns of the file may be left out."""
+    names = source.feature_names
+    if names is None or not takes_drop(Path(data)):
+        return []
+    counts = source.read_as(check=None, mean=None).reduce(_gaps)
+    return [name for name, count in zip(names, counts, strict=True) if count]
+
+
+def _gaps(block: Block) -> Array:
+    return np.asarray(np.sum(~np.isfinite(block.dense), axis=0))
 
 
 def _counted(count: int, names: Any, label: str) -> str:

@@ -8,9 +8,13 @@ from typing import Any
 import click
 
 from vrmf.cli.common import errors_as_lines
-from vrmf.cli.reading import DataOptions, data_options, rows_in, tell_data
+from vrmf.cli.reading import DataOptions, data_options, gaps_in, rows_in, tell_data
 from vrmf.cli.screen import Screen, output_options
+from vrmf.sources import AbstractSource
 from vrmf.suggesting import suggest as suggestion_for
+
+#: Columns with missing entries that are left out at most.
+MOST_GAPS = 5
 
 
 @click.command(
@@ -34,7 +38,7 @@ def suggest(data: str, seed: int, as_json: bool, quiet: bool, debug: bool, **opt
     with errors_as_lines(debug):
         reading = DataOptions.taken_from(options)
         rows = rows_in(data, reading)
-        tell_data(screen, data, rows)
+        read = tell_data(screen, data, rows)
         found = suggestion_for(rows, random_state=seed)
         screen.title("Suggestion")
         screen.fact("suggestion", found.to_dict())
@@ -44,6 +48,21 @@ def suggest(data: str, seed: int, as_json: bool, quiet: bool, debug: bool, **opt
             word for name, value in found.parameters.items() for word in ("--set", f"{name}={value}")
         ]
         words = ["vrmf", "fit", data, *reading.words(), "--model", found.model, *k, *settings]
-        command = shlex.join(words)
-        screen.fact("command", command, command, label="fit it by")
+        if read.is_finite:
+            command = shlex.join(words)
+            screen.fact("command", command, command, label="fit it by")
+        else:
+            screen.fact("command", None, _without_gaps(words, gaps_in(data, rows), rows), label="fit it by")
     screen.finish()
+
+
+def _without_gaps(words: list[str], gaps: list[str], rows: AbstractSource) -> str:
+    """Say what is to be done before a fit, which takes no missing and no infinite entries."""
+    told = (
+        "no command yet, since a fit takes no missing or infinite entries: fill them in first, or leave "
+        "out their rows, in a copy of the file"
+    )
+    if not gaps or len(gaps) > min(MOST_GAPS, rows.n_features // 2):
+        return f"{told}."
+    drops = [word for name in gaps for word in ("--drop", name)]
+    return f"{told}; or leave out the columns that have some: {shlex.join([*words, *drops])}"

@@ -17,8 +17,9 @@ from vrmf.block import Block
 from vrmf.sources import AbstractSource, RowCheck, as_source
 from vrmf.sources.base import check_sizes
 from vrmf.sources.conversion import as_table
+from vrmf.sources.frames import REMEDY
 from vrmf.sources.lazy import lazy_part
-from vrmf.sources.tables import AbstractTable, is_mapped, without_mask
+from vrmf.sources.tables import FLATTENED, AbstractTable, is_mapped, not_numbers, without_mask
 
 #: Names of features that an error shows at most.
 MOST_NAMES = 5
@@ -69,6 +70,7 @@ def rows_for(
         source = source.read_as(check=replace(check, feature_names=source.feature_names))
     else:
         _check_columns(X)
+        _check_dimensions(estimator, X)
         X = validate_data(
             estimator,
             without_mask(X),
@@ -95,10 +97,17 @@ def _check_columns(X: Any) -> None:
         except (TypeError, ValueError):
             is_number = False
         if not is_number:
-            raise ValueError(
-                f"The column {name!r} is of type {kind}. Use columns of real numbers: drop it, or make it "
-                f"the index by X.set_index({name!r})."
-            )
+            raise ValueError(not_numbers(name, kind, REMEDY))
+
+
+def _check_dimensions(estimator: Any, X: Any) -> None:
+    """Raise if an array has more than rows and columns, in the words of scikit-learn, and say the way."""
+    dimensions = getattr(X, "ndim", 2)
+    if dimensions > 2:
+        raise ValueError(
+            f"Found array with dim {dimensions}, while dim <= 2 is required by {type(estimator).__name__}. "
+            f"Use rows and features: {FLATTENED}."
+        )
 
 
 def _source_of_pieces(X: Any, n_jobs: int | None) -> AbstractSource:

@@ -104,8 +104,11 @@ def warn_of_outcome(
                 advice = f" Its relative stationarity is {reached:.1e}, tol={tol:g}. "
                 advice += "Increase the budget or `tol`"
             else:
-                advice = " It is so for the weights so far, which had further to fall. Increase the budget"
-            advice += "; features of very different scales slow a fit down."
+                advice = (
+                    " It is stationary for its present weights, but these had not come down to the noise"
+                )
+                advice += " yet. Increase the budget"
+            advice += "; if features differ much in scale, scale them first, which makes a fit faster."
             if report.D.dtype == np.float32:
                 advice += " Data in double precision may come nearer."
             if not solver.measures:

@@ -77,19 +77,29 @@ def telling(X: Array) -> Array:
     >>> int(np.sum(telling(X)))
     89
     """
+    inside = varying(X)
+    left = inside & ~np.isin(X, bounds_of(X[inside]))
+    return left if np.sum(left) >= LEAST_LEFT * np.sum(inside) else inside
+
+
+def varying(X: Array) -> Array:
+    """Return which entries are in rows and columns that are not constant, up to a few other entries."""
     inside = np.ones(X.shape, dtype=bool)
     for axis, width in ((0, len(X)), (1, X.shape[1])):
         if width > 1 and X.size:
             middle = np.median(X, axis=axis, keepdims=True)
             inside &= np.mean(X != middle, axis=axis, keepdims=True) > NEARLY
-    there = X[inside]
-    if not there.size:
-        return inside
+    return inside
+
+
+def bounds_of(entries: Array) -> Array:
+    """Return the values at the ends of the range that many entries have: they may be cut off there."""
+    if not entries.size:
+        return entries
     # A few entries may be beyond the bound, such as outliers.
-    bounds = np.quantile(there, [CLIPPED, 1 - CLIPPED], method="nearest")
-    cut = [bound for bound in np.unique(bounds) if np.sum(there == bound) > max(FEW, CLIPPED * there.size)]
-    left = inside & ~np.isin(X, cut)
-    return left if np.sum(left) >= LEAST_LEFT * np.sum(inside) else inside
+    bounds = np.unique(np.quantile(entries, [CLIPPED, 1 - CLIPPED], method="nearest"))
+    many = max(FEW, CLIPPED * entries.size)
+    return np.array([bound for bound in bounds if np.sum(entries == bound) > many], dtype=entries.dtype)
 
 
 def low_rank_noise(X: Array, H: Array, D: Array, enough: float = 0.0) -> float:

@@ -144,9 +144,10 @@ def _split(file: str, schema: Any, options: FileOptions) -> Split:
     told = told if isinstance(told, list) else []
     options.check_names(names)
     index = [name for name in names if name in told or NAMELESS_INDEX.fullmatch(name)]
-    features = options.features(names, {*index, options.index})
+    wanted = options.index or None
+    features = options.features(names, {*(() if options.index is False else index), wanted})
     if options.index is not None:
-        index = [options.index]
+        index = [] if wanted is None else [wanted]
     return features, tuple(name for name in index if name not in options.drop)
 
 

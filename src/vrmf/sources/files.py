@@ -84,6 +84,12 @@ def open_table(path: Path, options: FileOptions | None = None) -> AbstractTable:
         raise ValueError(f"{path} cannot be read: {reason}. Use a whole {what} of rows.") from error
 
 
+def takes_drop(path: Path) -> bool:
+    """Whether columns of a file may be left out when it is read."""
+    kind = OPENERS.get(_suffix(path))
+    return kind is not None and "drop" in kind.options
+
+
 def _suffix(path: Path) -> str:
     """Return the suffix that says what a file is, or what a folder holds."""
     suffix = path.suffix.lower()

@@ -16,6 +16,9 @@ from vrmf.sources.tables import (
     joined,
 )
 
+#: What to do about a column of a pandas data frame that does not hold numbers.
+REMEDY = "drop it, or make it the index by X.set_index({name})"
+
 
 class FrameTable(AbstractRowTable):
     """A pandas data frame of numbers; a block of rows at a time is made an array."""
@@ -24,7 +27,7 @@ class FrameTable(AbstractRowTable):
 
     def __init__(self, X: Any) -> None:
         self.X, self.shape = X, X.shape
-        self.dtype = common_float_type(_columns(X))
+        self.dtype = common_float_type(_columns(X), REMEDY)
         self.feature_names, self.row_label = frame_names(X), index_label(X.index)
 
     def read(self, start: int, stop: int) -> Array:
@@ -53,7 +56,7 @@ class SparseFrameTable(SparseTable):
 
 def frame_table(X: Any) -> AbstractTable:
     """Return the table of a data frame."""
-    common_float_type(_columns(X))
+    common_float_type(_columns(X), REMEDY)
     is_sparse = all(type(kind).__name__ == "SparseDtype" and kind.fill_value == 0 for kind in X.dtypes)
     return SparseFrameTable(X) if is_sparse and len(X.columns) else FrameTable(X)
 

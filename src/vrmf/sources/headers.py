@@ -9,19 +9,22 @@ from __future__ import annotations
 
 import enum
 import math
+import re
 from itertools import pairwise
 
-#: Words for a missing number, in small letters.
-MISSING = ("", "na", "n/a", "nan", "null", "none", "#n/a", "?")
+#: Words for a missing number, in small letters, and signs for one where other entries are numbers.
+MARKS = ("-", "--", ".", "n.a.")
+MISSING = ("", "na", "n/a", "nan", "null", "none", "#n/a", "?", *MARKS)
 
-#: Names of columns that have none.
+#: What a column without a name is called.
 UNNAMED = ("", "unnamed: 0")
 
-#: Names of a column that holds the names of rows.
-INDEX_NAMES = (*UNNAMED, "index", "id", "row", "rowname", "rownames")
-
-#: Words above a column of names of rows, in small letters.
-ROW_WORDS = (*INDEX_NAMES, "sample", "samples", "name", "names", "label", "cell", "gene", "spectrum")
+#: Words that say of any name that it is that of a column of names of rows, and words that do so alone.
+IDENTIFIERS = frozenset("id ids idx uid uuid guid identifier barcode".split())
+ROW_WORDS = frozenset(
+    "row rows rowname rownames index key name names label sample samples specimen patient subject "
+    "participant person donor individual animal user customer client cell gene spectrum record".split()
+)
 
 #: A first line of numbers holds names only if it has at least so many, in about equal steps.
 LEAST_NAMES = 4
@@ -90,7 +93,22 @@ def _names_rows(word: str, column: list[str]) -> bool:
     if len(column) < 2 or len({word, *column}) <= len(column):
         return False
     has_digit = [any(letter.isdigit() for letter in name) for name in (word, *column)]
-    return word.lower() in ROW_WORDS or (all(has_digit[1:]) and not has_digit[0])
+    return names_rows(word) or (all(has_digit[1:]) and not has_digit[0])
+
+
+def names_rows(name: str) -> bool:
+    """Whether the name of a column says that it holds names of rows.
+
+    >>> [names_rows(name) for name in ("ID", "patient_id", "CellID", "userid", "Sample", "row index", "")]
+    [True, True, True, True, True, True, True]
+    >>> [names_rows(name) for name in ("acid", "width", "cell count", "age", "key rate")]
+    [False, False, False, False, False]
+    """
+    if name.lower() in UNNAMED:
+        return True
+    words = [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W_]+", name)]
+    known = [word in ROW_WORDS or word.removesuffix("id") in ROW_WORDS for word in words]
+    return not IDENTIFIERS.isdisjoint(words) or (bool(words) and all(known))
 
 
 def _axis_in(first: list[str], columns: list[list[str]], are_numbers: list[bool], decimal: str) -> Header:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 
 class NoSuchColumn(ValueError):
@@ -19,7 +20,7 @@ class FileOptions:
     """
 
     drop: tuple[str, ...] = ()  #: columns that are no features
-    index: str | None = None  #: the column with the names of rows
+    index: str | Literal[False] | None = None  #: the column with the names of rows; False is none
     separator: str | None = None  #: between the columns of a text
     decimal: str = "."  #: the sign between the digits of a number in a text
     header: bool | None = None  #: whether the first line of a text holds names
@@ -41,7 +42,8 @@ class FileOptions:
     def check_names(self, names: Sequence[str], has_names: bool = True) -> None:
         """Raise if a column that is named is not there; without a header columns are called by numbers."""
         hint = "" if has_names else NO_NAMES
-        for what, wanted in (("drop", self.drop), ("index", () if self.index is None else (self.index,))):
+        index = () if self.index is None or self.index is False else (self.index,)
+        for what, wanted in (("drop", self.drop), ("index", index)):
             for name in wanted:
                 if name not in names:
                     raise NoSuchColumn(

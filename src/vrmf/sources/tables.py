@@ -38,6 +38,9 @@ FEATURE_NAMES = ("feature_names", "columns")
 #: The same for names of rows.
 ROW_NAMES = ("row_names", "index")
 
+#: How frames of a video become rows.
+FLATTENED = "X.reshape(len(X), -1) makes a row of each frame, and the path of a file is taken as it is"
+
 #: The smallest pages of operating systems, in bytes. To read a page, one entry of it is read.
 PAGE = 4096
 
@@ -234,7 +237,8 @@ def two_dimensional(X: Any) -> Any:
     if not hasattr(X, "dtype"):
         raise ValueError(f"The data are {type(X).__name__}. Use one array of rows and features.")
     if len(X.shape) != 2:
-        raise ValueError(f"The data have the shape {tuple(X.shape)}. Use rows and features.")
+        way = f": {FLATTENED}" if len(X.shape) > 2 else ""
+        raise ValueError(f"The data have the shape {tuple(X.shape)}. Use rows and features{way}.")
     if np.dtype(X.dtype).kind not in "fiub":
         raise ValueError(f"The data are of dtype {X.dtype}. Use real numbers.")
     return X
@@ -245,13 +249,22 @@ def float_type(dtype: Any) -> np.dtype[Any]:
     return np.dtype(np.float32 if dtype == np.float32 else np.float64)
 
 
-def common_float_type(columns: Iterable[tuple[Any, Any]]) -> np.dtype[Any]:
-    """Return the precision for columns of given names and dtypes, or raise if one does not hold numbers."""
+def common_float_type(columns: Iterable[tuple[Any, Any]], remedy: str = "") -> np.dtype[Any]:
+    """Return the precision for columns of given names and dtypes, or raise if one does not hold numbers.
+
+    ``remedy`` says what to do about a column, whose name stands in it as {name}.
+    """
     columns = list(columns)
     for name, kind in columns:
         if not (isinstance(kind, np.dtype | type) and np.dtype(kind).kind in "fiub"):
-            raise ValueError(f"The column {name!r} is of type {kind}. Use columns of real numbers.")
+            raise ValueError(not_numbers(name, kind, remedy))
     return float_type(np.result_type(*(kind for _, kind in columns)) if columns else np.float64)
+
+
+def not_numbers(name: Any, kind: Any, remedy: str) -> str:
+    """Say that a column does not hold numbers, and what to do about it."""
+    more = f": {remedy.format(name=repr(name))}" if remedy else ""
+    return f"The column {name!r} is of type {kind}. Use columns of real numbers{more}."
 
 
 def rows_per_chunk(n_features: int, dtype: np.dtype[Any]) -> int:

@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 
 from vrmf.extras import library
+from vrmf.sources.columns import shell
 from vrmf.sources.headers import MISSING
 from vrmf.sources.options import FileOptions
 from vrmf.sources.spool import Spool
 from vrmf.sources.tables import AbstractTable, NamedTable
-from vrmf.sources.text_format import TextFormat, in_shell, text_format
+from vrmf.sources.text_format import TextFormat, text_format
 
 #: Bytes of a text that are read at once.
 BLOCK_BYTES = 2**25
@@ -64,6 +65,10 @@ def _batches(path: Path, found: TextFormat, decimal: str, numbers: list[str], wo
     kinds = dict.fromkeys(numbers, pyarrow.float64())
     kinds |= {} if words is None else {words: pyarrow.string()}
     spellings = {spelling for word in MISSING for spelling in (word, word.upper(), word.capitalize())}
+    spellings |= {"NaN", "N/A"}
+    spellings |= {
+        f"{before}{word}{after}" for word in spellings for before in ("", " ") for after in ("", " ")
+    }
     return text.open_csv(
         pyarrow.input_stream(str(path), compression="detect"),
         read_options=text.ReadOptions(
@@ -79,7 +84,7 @@ def _batches(path: Path, found: TextFormat, decimal: str, numbers: list[str], wo
             column_types=kinds,
             include_columns=list(kinds),
             decimal_point=decimal,
-            null_values=[*spellings, "NaN", "N/A"],
+            null_values=sorted(spellings),
         ),
     )
 
@@ -92,7 +97,7 @@ def _in_words(error: str, found: TextFormat) -> str:
         name = found.names[int(column)]
         return (
             f"the column {name!r} holds {value!r}{line}, which is no number. Mend it, or leave the column "
-            f"out (--drop {in_shell(name)})."
+            f"out (--drop {shell(name)})."
         )
     if match := re.search(r"(?:Row #(\d+): )?Expected (\d+) columns, got (\d+)", error):
         row, wanted, got = match.groups()

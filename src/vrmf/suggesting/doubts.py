@@ -7,11 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from vrmf.sources.columns import shell
 from vrmf.suggesting.findings import SPARSE, UNEVEN, Findings
-from vrmf.suggesting.rules import A_LITTLE_SPARSE, FEW_ROWS, Choice, percent
+from vrmf.suggesting.rules import (
+    A_LITTLE_SPARSE,
+    FEW_FEATURES,
+    FEW_ROWS,
+    Choice,
+    counted,
+    percent,
+)
 
-#: Samples of fewer rows may hide components.
-SOME_ROWS = 50
+#: Samples of fewer rows or features may hide components.
+SOME_ROWS, SOME_FEATURES = 50, 10
 
 #: Entries between noise and outliers beyond which tails are heavy. Normal noise has 0.05 %.
 HEAVY_TAILS = 0.01
@@ -33,12 +41,33 @@ def doubts(found: Findings, choice: Choice) -> tuple[str, ...]:
     return tuple(told for doubt in DOUBTS if (told := doubt(found, choice)) is not None)
 
 
+def identifiers(found: Findings, choice: Choice) -> str | None:
+    """Columns that look as if they identified rows."""
+    if not found.identifiers:
+        return None
+    names = ", ".join(map(repr, found.identifiers))
+    drops = " ".join(f"--drop {shell(name)}" for name in found.identifiers)
+    return (
+        f"Columns may identify rows rather than measure anything: {names}, of whole numbers, with "
+        f"{percent(found.identifier_share)} of the variance. If so leave out what does: {drops} in a "
+        f"command, X.drop(columns=[{names}]) of a data frame."
+    )
+
+
 def few_rows(found: Findings, choice: Choice) -> str | None:
     """Too few rows for any number of components."""
     if found.rows_read >= FEW_ROWS:
         return None
     told = f"There are too few rows ({found.rows_read}) to tell components from noise."
     return f"{told} At least {FEW_ROWS} are needed."
+
+
+def few_features(found: Findings, choice: Choice) -> str | None:
+    """Too few features for any number of components."""
+    if not 1 < found.n_features < FEW_FEATURES or found.constant_features == found.n_features:
+        return None
+    told = f"There are too few features ({found.n_features}) to tell components from noise."
+    return f"{told} At least {FEW_FEATURES} are needed."
 
 
 def some_rows(found: Findings, choice: Choice) -> str | None:
@@ -48,12 +77,21 @@ def some_rows(found: Findings, choice: Choice) -> str | None:
     return f"With {found.rows_read} rows only strong components stand out: there may be more."
 
 
+def some_features(found: Findings, choice: Choice) -> str | None:
+    """Few features show strong components only."""
+    if not FEW_FEATURES <= found.n_features < SOME_FEATURES or found.rank_about_mean == 0:
+        return None
+    return f"With {found.n_features} features only strong components stand out: there may be more."
+
+
 def no_structure(found: Findings, choice: Choice) -> str | None:
     """Noise, or constant rows."""
     if found.rank_about_mean > 0 or found.rows_read < FEW_ROWS:
         return None
     if found.constant_features == found.n_features:
         return "All rows are equal: there is no structure to find."
+    if 1 < found.n_features < FEW_FEATURES:
+        return None
     return (
         "Nothing stands out of the noise about the mean row: there is no structure that a factorization "
         "could find. Fit none, or give more rows."
@@ -86,9 +124,10 @@ def slow_decrease(found: Findings, choice: Choice) -> str | None:
     """No gap in the singular values."""
     if not found.decreases_slowly or choice.model == "robust-pca" or found.n_atoms is not None:
         return None
+    told = counted(found.rank, "component", "stand")
     return (
-        f"Singular values decrease slowly: {found.rank} components stand out of the noise, and there is no "
-        "gap after any number. Choose it by what you need: fewer to look at, more for a smaller error."
+        f"Singular values decrease slowly: {told} out of the noise, and there is no gap after any number. "
+        "Choose it by what you need: fewer to look at, more for a smaller error."
     )
 
 
@@ -96,9 +135,10 @@ def slow_rank(found: Findings, choice: Choice) -> str | None:
     """The same where the model finds the rank."""
     if not found.decreases_slowly or choice.model != "robust-pca":
         return None
+    told = counted(found.components_for_most, "component", "explain")
     return (
         "Singular values decrease slowly, so the rank that is found depends on the noise only. Set "
-        f"n_components to bound it: {found.components_for_most} components explain 90 % of the variance."
+        f"n_components to bound it: {told} 90 % of the variance."
     )
 
 
@@ -127,10 +167,10 @@ def outliers_of_small_table(found: Findings, choice: Choice) -> str | None:
     side = min(found.rows_read, found.n_features)
     if not found.has_outliers or found.spike_share or side >= SMALL_SIDE:
         return None
-    what = "features" if side == found.n_features else "rows"
+    what = counted(side, "feature" if side == found.n_features else "row")
     other = "NMF" if found.is_nonnegative else "a model without outliers"
     return (
-        f"With {side} {what} only, outliers can hardly be told from entries that the fit misses: that "
+        f"With {what} only, outliers can hardly be told from entries that the fit misses: that "
         f"there are any is not sure. Compare with {other}."
     )
 
@@ -157,6 +197,19 @@ def squared_loss_of_counts(found: Findings, choice: Choice) -> str | None:
     return (
         "Counts have noise that grows with their mean, while the squared error treats all entries alike: "
         "large counts decide. The square root of the counts evens that out."
+    )
+
+
+def growing_noise(found: Findings, choice: Choice) -> str | None:
+    """Noise in proportion to the entries, which makes components of its own."""
+    is_open = found.is_nonnegative and not found.have_counting_noise and found.image_shape is None
+    if not (found.noise_grows and is_open) or found.rank_about_mean == 0:
+        return None
+    logarithm = "np.log" if found.zero_share == 0 else "np.log1p"
+    return (
+        "What the components leave grows with the entries, so the largest decide, and the number of "
+        "components is unsure. If errors are in proportion to the entries, take logarithms first "
+        f"({logarithm}(X)), and compare."
     )
 
 
@@ -188,12 +241,15 @@ def many_atoms(found: Findings, choice: Choice) -> str | None:
 
 #: In the order in which they are told.
 DOUBTS: tuple[Doubt, ...] = (
+    identifiers,
     few_rows,
+    few_features,
     no_structure,
     one_feature_or_row,
     missing,
     uneven_scales,
     some_rows,
+    some_features,
     weak,
     slow_decrease,
     slow_rank,
@@ -203,6 +259,7 @@ DOUBTS: tuple[Doubt, ...] = (
     heavy_tails,
     borderline_sparsity,
     squared_loss_of_counts,
+    growing_noise,
     guessed_image,
 )
 

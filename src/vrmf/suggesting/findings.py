@@ -9,7 +9,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,17 +16,16 @@ import numpy as np
 
 from vrmf.arrays import Array
 from vrmf.suggesting.atoms import atom_count
+from vrmf.suggesting.identifiers import likely_identifiers
 from vrmf.suggesting.outliers import FAR, RobustFit
 from vrmf.suggesting.rank import Decomposition, rank_of_counts
 from vrmf.suggesting.sample import SampleRows
 from vrmf.suggesting.spikes import completed, without_spikes
+from vrmf.suggesting.spreads import mean_share, of_even_noise, quartile_distances, spread_ratio
 from vrmf.suggesting.structure import likely_image_shape, smoothness, sparseness
 
 #: Features are uneven if their spreads, without a tenth of them at either end, differ by more.
 UNEVEN = 10.0
-
-#: Noise is of the same size in all features if it differs by less.
-SAME_NOISE = 3.0
 
 #: The share of entries that are 0 beyond which outliers cannot be told from entries that are just not 0:
 #: the noise of entries that are cut off at 0 could no longer be left out.
@@ -57,7 +55,6 @@ NEGATIVE_NOISE = 6.0
 
 #: The fit without outliers is nonnegative if at most this share of it is clearly negative.
 CLEARLY_NEGATIVE = 0.01
-
 
 #: Some of the findings, by name.
 Facts = dict[str, Any]
@@ -94,6 +91,9 @@ class Findings:
     image_shape: tuple[int, int] | None  #: told by the data, or guessed
     image_is_known: bool  #: whether it was told
     sparseness: float  #: of codes after the best rotation; 0 for normal ones
+    identifiers: tuple[str, ...] = ()  #: columns that look as if they identified rows
+    identifier_share: float = 0.0  #: of the variance that they have
+    noise_grows: bool = False  #: whether what a robust low-rank fit leaves grows with the fit
     n_atoms: int | None = None  #: of a dictionary with more atoms than features, where one was tried
 
     @classmethod
@@ -104,7 +104,7 @@ class Findings:
         block, share = without_spikes(block, found.have_counting_noise, rng)
         found = replace(found, spike_share=share)
         is_even = found.scale_ratio <= UNEVEN or found.is_ordered or found.zero_share > MANY_ZEROS
-        even = block if is_even else _of_even_noise(block, rng)
+        even = block if is_even else of_even_noise(block, rng)
         found = replace(found, scale_ratio=1.0 if even is block else found.scale_ratio)
         found = replace(found, **_spectral_facts(found, even, rng))
         found = replace(found, **_fit_facts(found, even, rng))
@@ -164,7 +164,10 @@ def _simple_facts(sample: SampleRows) -> Facts:
     largest = max(float(np.max(np.abs(rows))), 1e-300)
     is_constant = spreads <= 1e-10 * largest
     varying = rows[:, ~is_constant]
+    identifiers, share = likely_identifiers(rows, sample.feature_names)
     return {
+        "identifiers": identifiers,
+        "identifier_share": share,
         "n_samples": sample.n_samples,
         "n_features": rows.shape[1],
         "rows_read": len(rows),
@@ -173,8 +176,8 @@ def _simple_facts(sample: SampleRows) -> Facts:
         "zero_share": float(np.mean(seen == 0)) if len(seen) else 0.0,
         "whole_numbers": bool(len(seen) and np.all(seen == np.round(seen))),
         "constant_features": int(np.sum(is_constant)),
-        "scale_ratio": min(_ratio(spreads[~is_constant]), _ratio(_quartile_distances(varying))),
-        "mean_share": _mean_share(rows),
+        "scale_ratio": min(spread_ratio(spreads[~is_constant]), spread_ratio(quartile_distances(varying))),
+        "mean_share": mean_share(rows),
     }
 
 
@@ -219,7 +222,7 @@ def _fit_facts(found: Findings, block: Array, rng: np.random.Generator) -> Facts
         return _spike_facts(found, block) if found.spike_share else {}
     fit = RobustFit.of(block, rng)
     has_outliers, rank, about = fit.has_gross_outliers, found.rank, found.rank_about_mean
-    if found.decreases_slowly and not (has_outliers or found.spike_share):
+    if found.decreases_slowly and not found.spike_share:
         strict = RobustFit.strict(block, rng)
         if strict.has_gross_outliers and strict.far_share > STRICT_GAP * strict.between_share:
             fit, has_outliers, rank, about = strict, True, strict.rank, strict.rank
@@ -234,10 +237,11 @@ def _fit_facts(found: Findings, block: Array, rng: np.random.Generator) -> Facts
         "noise_share": fit.noise / deviation if deviation else 0.0,
         "outlier_share": found.spike_share + fit.far_share * (has_outliers or not found.spike_share),
         "tail_share": fit.between_share,
+        "noise_grows": fit.noise_grows,
         "has_outliers": has_outliers or found.spike_share > 0,
         "decreases_slowly": found.decreases_slowly and not has_outliers,
         "nonnegative_fit": bool(np.mean(clearly) < CLEARLY_NEGATIVE),
-        "common_share": _mean_share(fit.low_rank),
+        "common_share": mean_share(fit.low_rank),
     }
 
 
@@ -247,7 +251,7 @@ def _spike_facts(found: Findings, block: Array) -> Facts:
         "outlier_share": found.spike_share,
         "has_outliers": True,
         "nonnegative_fit": found.is_nonnegative,
-        "common_share": _mean_share(block),
+        "common_share": mean_share(block),
     }
 
 
@@ -258,42 +262,3 @@ def _negative_facts(found: Findings, rows: Array) -> Facts:
     lost = float(np.sum(np.minimum(rows, 0) ** 2) / np.sum(rows**2))
     small = float(np.min(rows)) > -NEGATIVE_NOISE * found.noise
     return {"negatives_are_noise": bool(small and lost < CLEARLY_NEGATIVE)}
-
-
-def _quartile_distances(rows: Array) -> Array:
-    """Return the distance between the quartiles of each feature, where it is not 0."""
-    low, high = np.quantile(rows, (0.25, 0.75), axis=0)
-    return np.asarray((high - low)[high > low])
-
-
-def _ratio(spreads: Array) -> float:
-    """Return the ratio of large spreads to small ones, without the extremes."""
-    if not len(spreads):
-        return 1.0
-    low, high = np.quantile(spreads, (0.1, 0.9))
-    return float(high / low) if low > 0 else math.inf
-
-
-def _with_equal_spreads(block: Array) -> Array:
-    """Return a block whose features have the same standard deviation."""
-    spreads = np.std(block, axis=0)
-    return np.asarray(block / np.where(spreads > 0, spreads, 1))
-
-
-def _of_even_noise(block: Array, rng: np.random.Generator) -> Array:
-    """Return a block with its features in units of their standard deviations, or as it is.
-
-    As it is if the noise then has about the same size in all features, and has not in those units: spreads
-    differ since components differ, and not since features have units of their own.
-    """
-    equal = _with_equal_spreads(block)
-    if min(block.shape) < 4:
-        return equal
-    here, there = (_ratio(RobustFit.of(each, rng).feature_noise) for each in (block, equal))
-    return block if here < SAME_NOISE and here * SAME_NOISE < there else equal
-
-
-def _mean_share(rows: Array) -> float:
-    """Return the share of the sum of squares that the mean row explains."""
-    squares = float(np.sum(rows**2))
-    return float(len(rows) * np.sum(np.mean(rows, axis=0) ** 2) / squares) if squares else 0.0

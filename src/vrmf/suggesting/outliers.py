@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vrmf.arrays import Array
-from vrmf.recovery.noise import TRIM, noise_level, quantum, telling
+from vrmf.recovery.noise import TRIM, bounds_of, noise_level, quantum, telling, varying
 from vrmf.suggesting.rank import ROUNDING, Decomposition
 
 #: Rows of the part that is fitted, at most.
@@ -65,6 +65,10 @@ LEAST_SHARE = 2e-3
 #: Gross outliers are at most this share of the entries.
 MOST_SHARE = 0.35
 
+#: The noise grows with the entries if its ranks correlate with theirs by more than the first number, and
+#: it is so many times as large for the largest tenth of them as for the second smallest.
+CORRELATED, GROWTH = 0.35, 2.5
+
 
 #: Replaces outliers by harmless values, given rows, a fit and the level of the noise.
 Replacement = Callable[[Array, Array, float], Array]
@@ -80,6 +84,7 @@ class RobustFit:
     far_share: float  #: of entries far from the low-rank part
     between_share: float  #: of entries that are neither near nor far
     feature_noise: Array  #: median distances from the low-rank part, by feature
+    noise_grows: bool  #: whether distances from the low-rank part grow with it
 
     @classmethod
     def of(cls, X: Array, rng: np.random.Generator) -> RobustFit:
@@ -125,10 +130,12 @@ class RobustFit:
     @classmethod
     def _measured(cls, part: Array, L: Array, rank: int) -> RobustFit:
         level = _level(part, L)
-        shown = telling(part)
+        shown = telling(part) | _beyond_reach(part, L, level)
         sizes = np.abs(part - L)[shown if np.any(shown) else ...] / level
         far, beyond = float(np.mean(sizes > FAR)), float(np.mean(sizes > NEAR))
-        return cls(L, rank, level, far, beyond - far, np.median(np.abs(part - L), axis=0))
+        distances = np.abs(part - L)
+        grows = _grow_together(np.abs(L), distances)
+        return cls(L, rank, level, far, beyond - far, np.median(distances, axis=0), grows)
 
     @property
     def has_gross_outliers(self) -> bool:
@@ -138,6 +145,17 @@ class RobustFit:
             LEAST_SHARE <= self.far_share <= MOST_SHARE and self.far_share > CLEAR * self.between_share
         )
         return bool(self.rank > 0 and is_small and is_clear)
+
+
+def _grow_together(entries: Array, distances: Array) -> bool:
+    """Whether distances grow with entries: by rank, and much larger for the largest tenth."""
+    order = np.argsort(entries, axis=None)
+    tenths = [float(np.median(part)) for part in np.array_split(distances.ravel()[order], 10) if part.size]
+    if len(tenths) < 10 or tenths[-1] <= GROWTH * tenths[1]:
+        return False
+    places = np.empty(order.size)
+    places[np.argsort(distances.ravel()[order])] = np.arange(order.size)
+    return bool(np.corrcoef(places, np.arange(order.size))[0, 1] > CORRELATED)
 
 
 def fitted_part(X: Array) -> Array:
@@ -154,6 +172,19 @@ def _level(X: Array, L: Array) -> float:
     spread = noise_level(X - np.median(X, axis=0))
     least = max(ROUNDING * float(np.max(np.abs(X))), quantum(X) / 12**0.5, SMALL * spread, 1e-300)
     return max(noise_level((X - L)[telling(X)]), least)
+
+
+def _beyond_reach(X: Array, L: Array, level: float) -> Array:
+    """Return which entries are at an end of the range that the fit is far from: they were not cut off.
+
+    Entries are cut off where the fit is near the bound or beyond it. Elsewhere they are outliers that all
+    have the same value, such as a dark object before a background.
+    """
+    inside = varying(X)
+    bounds = bounds_of(X[inside])
+    upper = X > np.median(X)
+    reach = np.where(upper, X - L, L - X)  # from the fit up to the bound
+    return np.asarray(inside & np.isin(X, bounds) & (reach > FAR * level))
 
 
 def _strict_fit(X: Array, rng: np.random.Generator) -> tuple[Array, int]:

@@ -17,8 +17,8 @@ from typing import Any
 
 from vrmf.suggesting.findings import SPARSE, Findings
 
-#: Rows below which no number of components can be trusted.
-FEW_ROWS = 10
+#: Rows and features below which no number of components can be trusted.
+FEW_ROWS, FEW_FEATURES = 10, 6
 
 #: The part of a fit that its mean row explains beyond which there is a common background.
 BACKGROUND = 0.95
@@ -55,7 +55,13 @@ def nothing_to_find(found: Findings) -> Choice | None:
     sign = _sign_sentence(found)
     if not found.is_nonnegative:  # a number would be a bound on the rank
         return Choice("robust-pca", None, (sign, "RobustPCA finds the rank itself, should there be one."))
-    return Choice("nmf", 1, (f"{sign} One component is enough to see that there are no more.",))
+    can_tell = found.rows_read >= FEW_ROWS and found.n_features >= FEW_FEATURES
+    why = (
+        "One component is enough to see that there are no more."
+        if can_tell
+        else "More than one cannot be told."
+    )
+    return Choice("nmf", 1, (f"{sign} {why}",))
 
 
 def gross_outliers(found: Findings) -> Choice | None:
@@ -64,7 +70,7 @@ def gross_outliers(found: Findings) -> Choice | None:
         return None
     told = (
         f"About {percent(found.outlier_share)} of the entries are far from a fit of "
-        f"{_components(_count(found))} that explains the others up to noise: they are outliers."
+        f"{counted(_count(found), 'component')} that explains the others up to noise: they are outliers."
     )
     weights = 'The weights are "auto": they follow the noise.'
     if not found.nonnegative_fit:
@@ -91,7 +97,9 @@ def smooth_curves(found: Findings) -> Choice | None:
 def nonnegative_parts(found: Findings) -> Choice | None:
     """Rule 4: nonnegative rows."""
     if found.is_nonnegative:
-        counts = ("They are counts.",) if found.are_counts else ()
+        kind = "They are whole numbers, which are likely to be counts."
+        kind = "They are whole numbers." if found.image_shape is not None else kind
+        counts = (kind,) if found.are_counts else ()
         weights = 'The weight is "auto": a ridge too small to change the fit.'
         reasons = (_sign_sentence(found), *counts, _count_sentence(found), weights)
         return Choice("nmf", _count(found), reasons)
@@ -149,9 +157,8 @@ def _count_sentence(found: Findings) -> str:
             f"More atoms than the {found.n_features} features explain rows better: about {found.n_atoms}."
         )
     if found.decreases_slowly:
-        return f"{_components(_count(found))} explain 90 % of the variance."
-    kind = "stands" if found.rank == 1 else "stand"
-    return f"{_components(found.rank)} {kind} out of the noise."
+        return f"{counted(_count(found), 'component', 'explain')} 90 % of the variance."
+    return f"{counted(found.rank, 'component', 'stand')} out of the noise."
 
 
 def _found_itself(found: Findings) -> str:
@@ -159,13 +166,21 @@ def _found_itself(found: Findings) -> str:
 
 
 def _sign_sentence(found: Findings) -> str:
-    if found.is_nonnegative:
-        return f"None of the {found.rows_read} rows that were read has a negative entry."
-    return f"{percent(found.negative_share)} of the entries are negative."
+    if not found.is_nonnegative:
+        return f"{percent(found.negative_share)} of the entries are negative."
+    if found.rows_read == 1:
+        return "The row that was read has no negative entry."
+    return f"None of the {found.rows_read} rows that were read has a negative entry."
 
 
-def _components(count: int) -> str:
-    return f"{count} component{'' if count == 1 else 's'}"
+def counted(count: int, noun: str, verb: str = "") -> str:
+    """Return a number of things in words, and what they do.
+
+    >>> counted(1, "component", "explain"), counted(3, "row")
+    ('1 component explains', '3 rows')
+    """
+    is_one = count == 1
+    return f"{count} {noun}{'' if is_one else 's'}{verb and f' {verb}'}{'s' if verb and is_one else ''}"
 
 
 def percent(share: float) -> str:

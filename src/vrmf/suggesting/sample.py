@@ -44,6 +44,7 @@ class SampleRows:
     is_missing: Array  #: which of the entries were NaN or infinite
     n_samples: int  #: rows of the data
     image_shape: tuple[int, int] | None  #: of a row, where the data have it
+    feature_names: tuple[str, ...] | None = None  #: where the data have them
 
     @classmethod
     def of(cls, X: Any, max_rows: int = MOST_ROWS) -> SampleRows:
@@ -57,7 +58,8 @@ class SampleRows:
         count = min(max_rows, max(LEAST_ROWS, MOST_ENTRIES // source.n_features))
         rows = source.rows(source.layout.spread(count)).astype(np.float64)
         _check_sizes(rows, source.dtype)
-        return cls(*_filled(rows), source.n_samples, _image_shape(X, source))
+        names = source.feature_names
+        return cls(*_filled(rows), source.n_samples, _image_shape(X, source), names and tuple(names))
 
     @property
     def missing_share(self) -> float:

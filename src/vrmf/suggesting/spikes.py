@@ -20,7 +20,7 @@ import scipy.linalg
 from vrmf.arrays import Array
 from vrmf.recovery.noise import noise_level
 from vrmf.suggesting.outliers import CLEAR, FAR, LEAST_SHARE, MOST_SHARE, NEAR, RobustFit, fitted_part
-from vrmf.suggesting.rank import Decomposition
+from vrmf.suggesting.rank import Decomposition, rank_of_counts
 
 #: Spikes are beyond so many times the spread of their feature.
 LARGE = 10.0
@@ -34,6 +34,10 @@ FEWER = 10.0
 #: Rows and columns that many large entries share make a block of them: what the shares of its row and
 #: column let expect of an entry is then near 1.
 MOST_EXPECTED = 0.5
+
+#: The level of the noise of roots of counts below which it is that of Poisson counts, which is about 1:
+#: what is then beyond NEAR are spikes, if so many times as many components stand out with them.
+POISSON, MORE = 1.2, 1.3
 
 #: Places where a valley is sought.
 PLACES = 40
@@ -103,12 +107,23 @@ def spikes_of_counts(X: Array, rng: np.random.Generator) -> Array:
         return none
     roots = 2 * np.sqrt(X + 3 / 8)
     fit = RobustFit.of(roots, rng)
-    distances, level = np.abs(roots - fit.low_rank), max(fit.noise, 1.0)
-    found = (roots - fit.low_rank) > FAR * level
-    far, between = np.mean(found), np.mean(distances > NEAR * level) - np.mean(found)
-    is_clear = LEAST_SHARE <= far <= MOST_SHARE and far > CLEAR * between
-    is_sound = is_clear and 4 * fit.rank <= min(X.shape)
+    above, level = roots - fit.low_rank, max(fit.noise, 1.0)
+    found = above > FAR * level
+    far, between = np.mean(found), np.mean(np.abs(above) > NEAR * level) - np.mean(found)
+    if not (LEAST_SHARE <= far <= MOST_SHARE and far > CLEAR * between):
+        found = above > NEAR * level
+        is_enough = LEAST_SHARE <= np.mean(found) <= MOST_SHARE and fit.noise < POISSON
+        if not (is_enough and _makes_components(found, X, fit)):
+            return none
+    is_sound = 4 * fit.rank <= min(X.shape)
     return found if is_sound and _are_scattered(found, rng) else none
+
+
+def _makes_components(found: Array, X: Array, fit: RobustFit) -> bool:
+    """Whether far fewer components stand out of counts if some are as a fit to their roots calls for."""
+    fitted = np.round(np.maximum(fit.low_rank, 0) ** 2 / 4)
+    rank = rank_of_counts(np.where(found, fitted, X))
+    return rank_of_counts(X) > max(MORE * rank, rank + 1)
 
 
 def _valley_end(sizes: Array) -> float:

@@ -184,9 +184,8 @@ def stable_pcp(X: Array, alpha: float, weight: float, tol: float = 1e-7, max_ite
             break
         if np.sum((leading - L) * (L - before)) > 0:
             momentum = 1.0
-        following = (1 + np.sqrt(1 + 4 * momentum**2)) / 2
-        leading = L + (momentum - 1) / following * (L - before)
-        momentum = following
+        factor, momentum = next_momentum(momentum)
+        leading = L + factor * (L - before)
     return L
 
 

@@ -649,3 +649,16 @@ def test_corrupted_rows_of_the_shells_are_fitted_by_default() -> None:
     X = corrupted(rows(n=60))
     model = RobustPCA(random_state=0).fit(X)
     assert model.rank_ >= 1 and model.stop_reason_.startswith("stationary")
+
+
+@pytest.mark.parametrize("solver", ["vr", "smm"])
+def test_noise_that_differs_between_features_does_not_blow_the_fit_up(solver: str) -> None:
+    """Without shrinkage, atoms that fit the noisiest features would grow until the budget ends."""
+    rng = np.random.default_rng(100)
+    L = rng.standard_normal((200, 5)) @ rng.standard_normal((5, 100))
+    S = np.where(rng.random(L.shape) < 0.05, rng.uniform(-50, 50, L.shape), 0)
+    N = 0.02 * rng.standard_normal(L.shape) * np.exp(1.5 * rng.standard_normal((1, 100)))
+    model = RobustPCA(solver=solver, random_state=0).fit(L + S + N)
+    found = model.decompose(L + S + N)[0]
+    assert np.linalg.norm(found - L) < 0.05 * np.linalg.norm(L)
+    assert model.n_iter_ < 150 and not model.stop_reason_.startswith("budget")

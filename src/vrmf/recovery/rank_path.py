@@ -24,6 +24,7 @@ from vrmf.recovery.family import FALL, Family, next_factor
 from vrmf.recovery.fitted_noise import LOOK, noise_of_low_rank_fit, weight_of_noise
 from vrmf.recovery.noise import TRIM
 from vrmf.recovery.progress import MISSING, PROGRESS, Progress
+from vrmf.recovery.runaway import RunAway, has_run_away
 from vrmf.recovery.spectrum import Spectra, balanced_atoms, spectra, spectrum_of_fit
 from vrmf.running.path import AbstractPath
 from vrmf.running.rules import Rule
@@ -69,9 +70,6 @@ DOUBTFUL = 0.5
 #: without shrinkage. Components come back if entries call for them that are within TRIM times the noise.
 WEAK = 4.0
 
-#: A component that is so many times larger without shrinkage than expected has fitted outliers.
-RUNAWAY = 1.5
-
 
 @dataclass(frozen=True, eq=False)
 class RankPath(AbstractPath):
@@ -89,6 +87,8 @@ class RankPath(AbstractPath):
 
     def rules(self, stage: Stage, problem: Problem, final: Sequence[Rule]) -> Sequence[Rule]:
         progress: Progress = stage.weights[PROGRESS]
+        if progress.is_last and progress.is_unshrunk and progress.sizes is not None:
+            return [RunAway(problem, progress.sizes), *final]
         if progress.is_last:
             return final
         level = SETTLED_IF_HARD if progress.is_hard else SETTLED
@@ -142,8 +142,7 @@ class RankPath(AbstractPath):
         progress: Progress = stage.weights[PROGRESS]
         if not progress.is_unshrunk or progress.sizes is None:
             return None
-        fitted = spectrum_of_fit(problem.stats(D, LOOK), D)
-        if np.all(fitted.values <= RUNAWAY * np.array(progress.sizes)):
+        if not has_run_away(problem, D, progress.sizes):
             return None
         weights = self.family.shrunk(stage.weights)
         weights = weights | {PROGRESS: replace(weights[PROGRESS], has_run_away=True)}

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.common import Array
+from vrmf.momentum import next_momentum
 
 Shrink = Callable[[Array, float], tuple[Array, int]]
 

@@ -27,7 +27,7 @@ from estimator_cases import (
 )
 from vrmf.arrays import Array
 from vrmf.estimators import ESTIMATORS
-from vrmf.solvers import SGD, SMM, VR, Batch, Coder
+from vrmf.solvers import SGD, SMM, VR, Algorithm1, Batch, Coder
 from vrmf.terms import L1, GroupL2, MaxColumnNorm, Simplex, UnitBall, chain_laplacian
 
 X = corrupted(rows())
@@ -136,8 +136,8 @@ OPTIONS: list[tuple[Any, str, Any]] = [
     *[(solver, "batch_size", value) for solver in (VR, SMM, SGD) for value in NOT_COUNTS],
     *[(VR, "inner_steps", value) for value in NOT_COUNTS],
     *[(solver, "step_size", value) for solver in (VR, Batch) for value in NOT_POSITIVE],
-    *[(VR, "option", value) for value in ("first", 1, None)],
-    *[(VR, "tau", value) for value in (0, -0.5, NAN, "auto")],
+    *[(Algorithm1, "option", value) for value in ("first", 1, None)],
+    *[(Algorithm1, "tau", value) for value in (0, -0.5, NAN, "auto")],
     *[(VR, "cache_megabytes", value) for value in (-1, NAN, INF, "auto", None)],
     *[(SMM, "forgetting", value) for value in (-1, NAN, INF, "auto", None)],
     *[(SMM, "sweeps", value) for value in (0, 1.5, "auto", None)],

@@ -473,9 +473,9 @@ def test_a_file_that_was_cut_off_is_noticed(length: int, kept: Path, tmp_path: P
 
 
 def test_a_newer_format_says_so(kept: Path, tmp_path: Path) -> None:
-    newer = kept.read_bytes().replace(b"vrmf-checkpoint 5 ", b"vrmf-checkpoint 6 ", 1)
+    newer = kept.read_bytes().replace(b"vrmf-checkpoint 6 ", b"vrmf-checkpoint 7 ", 1)
     (tmp_path / "c").write_bytes(newer)
-    with pytest.raises(ValueError, match=r"has version 6 of the format. Upgrade vrmf"):
+    with pytest.raises(ValueError, match=r"has version 7 of the format. Upgrade vrmf"):
         model("vr", checkpoint=tmp_path / "c").fit(X)
     assert (tmp_path / "c").read_bytes() == newer
 

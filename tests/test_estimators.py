@@ -74,6 +74,10 @@ def objective_of(model: AbstractFactorizer, D: Array, data: Array = X) -> float:
 # What a fit leaves behind ---------------------------------------------------------------------------
 
 
+#: Solvers with one step an epoch on these rows.
+ONE_STEP = ("batch", "algorithm1")
+
+
 @every_solver
 @every_estimator
 def test_fitted_attributes(name: str, solver: str) -> None:
@@ -90,7 +94,7 @@ def test_fitted_attributes(name: str, solver: str) -> None:
     if solver == "vr":
         assert by_batches <= model.n_steps_ <= 2 * by_batches, "the opening takes two passes at most"
     else:
-        assert model.n_steps_ == (2 if solver == "batch" else by_batches)
+        assert model.n_steps_ == (2 if solver in ONE_STEP else by_batches)
     assert model.stop_reason_ == "budget: max_iter=2 epochs are done"
     assert model.solver_ == SOLVERS[solver]()
     assert isinstance(model.formulation_, Formulation)
@@ -102,7 +106,7 @@ def test_fitted_attributes(name: str, solver: str) -> None:
 def test_history_is_a_table(name: str, solver: str) -> None:
     model = fitted(name, solver)
     frame = pandas.DataFrame(model.history_)
-    assert list(frame.columns) == COLUMNS
+    assert list(frame.columns) == [*COLUMNS, *["own_stationarity"] * (solver == "algorithm1")]
     assert list(frame["step"]) == list(range(model.n_steps_ + 1))
     assert frame["passes"].iloc[0] == 0 and frame["passes"].iloc[-1] == model.n_passes_
     assert frame["passes"].is_monotonic_increasing
@@ -118,7 +122,7 @@ def test_history_is_a_table(name: str, solver: str) -> None:
         assert (frame["objective"].isna() == frame[column].isna()).all()
     known = set(frame["step"][frame["objective"].notna()])
     first = model.n_steps_ - 16
-    anchors = {"vr": {first, first + 8}, "batch": {0, 1}}.get(solver, set())
+    anchors = {0, 1} if solver in ONE_STEP else {first, first + 8} if solver == "vr" else set()
     assert known == anchors | {model.n_steps_}, "known for free: anchors, batch steps, and the end"
 
 
@@ -689,7 +693,10 @@ def with_a_dead_atom() -> tuple[Array, Array]:
     return data, D
 
 
-@pytest.mark.parametrize("solver", [*SOLVERS, VR(cache_megabytes=0)], ids=[*SOLVERS, "vr-without-cache"])
+RESEEDS = [name for name in SOLVERS if name != "algorithm1"]
+
+
+@pytest.mark.parametrize("solver", [*RESEEDS, VR(cache_megabytes=0)], ids=[*RESEEDS, "vr-without-cache"])
 @pytest.mark.parametrize("name", RESEEDING)
 def test_dead_atoms_are_replaced(name: str, solver: Any) -> None:
     data, D = with_a_dead_atom()
@@ -700,6 +707,7 @@ def test_dead_atoms_are_replaced(name: str, solver: Any) -> None:
     assert math.isfinite(model.formulation_.dictionary.value(model.components_))
 
 
+#: Algorithm 1 never replaces atoms.
 KEEPING: dict[str, AbstractSolver] = {
     "algorithm1": Algorithm1(),
     "vr": VR(reseed=False),

@@ -1,7 +1,7 @@
 """Gross outliers: entries far from a low-rank matrix that explains all others.
 
 >>> rng = np.random.default_rng(0)
->>> X = rng.standard_normal((200, 3)) @ rng.standard_normal((3, 50)) + 0.1 * rng.standard_normal((200, 50))
+>>> X = rng.standard_normal((120, 3)) @ rng.standard_normal((3, 30)) + 0.1 * rng.standard_normal((120, 30))
 >>> X += np.where(rng.random(X.shape) < 0.05, rng.choice((-10, 10), X.shape), 0)
 >>> fit = RobustFit.of(X, rng)
 >>> fit.rank, round(fit.far_share, 2), fit.has_gross_outliers

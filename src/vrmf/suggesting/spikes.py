@@ -97,7 +97,7 @@ def spikes_of_counts(X: Array, rng: np.random.Generator) -> Array:
     rank have roots of nearly a low rank.
 
     >>> rng = np.random.default_rng(0)
-    >>> X = rng.poisson(rng.gamma(1, 4, size=(200, 3)) @ rng.gamma(0.4, 1, size=(3, 50)))
+    >>> X = rng.poisson(rng.gamma(1, 4, size=(120, 3)) @ rng.gamma(0.4, 1, size=(3, 30)))
     >>> is_spike = rng.random(X.shape) < 0.02
     >>> int(np.sum(spikes_of_counts(X + 60 * is_spike, rng) != is_spike)) < 5
     True

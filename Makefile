@@ -16,7 +16,7 @@ demo: $(LIBRARY)  ## robust PCA of a video, three solvers on digits; prints tabl
 
 test: lint types laws  ## everything that must be right before a change is taken
 
-test-quick: $(READY)  ## each part of the library once, in under a minute
+test-quick: $(READY)  ## each part of the library once, in about a minute on two idle cores
 	$(BIN)/python -m pytest -n 2 -m "not slow"
 
 lint: $(READY)

@@ -123,7 +123,7 @@ def test_learners_of_batches_stop_at_their_budget_and_only_learning_counts() -> 
     taken = learner_of_batches("x", "", list, learn, dictionary, batches, 1).snapshots(0.2)
     count = taken[-1].D[0, 0]
     assert 0.2 <= taken[-1].seconds < 0.4 and 5 <= count <= 20
-    assert taken[-1].seconds == pytest.approx(0.01 * count, rel=0.5)
+    assert 0.01 * count <= taken[-1].seconds < 0.025 * count, "what is off the clock would make it 0.03"
 
 
 def test_learners_of_steps_begin_anew_with_more_steps_within_their_budget() -> None:

@@ -136,8 +136,9 @@ def fit(
 
     On a terminal a bar shows the progress. An existing file is replaced with --force only, and DATA never.
 
-    Exit codes: 0 if the fit is stationary (or --tol is 0); 3 if the budget ended before, when the model is
-    written; 130 after Ctrl-C, when the file holds the best model so far; 1 for errors; 2 for wrong options.
+    Exit codes: 0 if the fit is stationary or settled (or --tol is 0); 3 if the budget ended before, when
+    the model is written; 130 after Ctrl-C, when the file holds the best model so far; 1 for errors; 2 for
+    wrong options.
     """
     screen = Screen(as_json, quiet)
     with errors_as_lines(debug):

@@ -25,7 +25,7 @@ from vrmf.sources import AbstractSource
 PARTS = {
     "low_rank": "low-rank parts H D",
     "outliers": "outliers, which only models with outliers have",
-    "mask": "1 where an entry is an outlier, else 0; only models with outliers have it",
+    "mask": "mask, 1 where an entry is an outlier, else 0, which only models with outliers have",
 }
 
 

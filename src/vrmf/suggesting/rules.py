@@ -57,7 +57,7 @@ def nothing_to_find(found: Findings) -> Choice | None:
         return Choice("robust-pca", None, (sign, "RobustPCA finds the rank itself, should there be one."))
     can_tell = found.rows_read >= FEW_ROWS and found.n_features >= FEW_FEATURES
     why = (
-        "One component is enough to see that there are no more."
+        "The data are enough to tell that there is no second component."
         if can_tell
         else "More than one cannot be told."
     )

@@ -275,7 +275,12 @@ def test_a_fit_on_a_cluster(data: Path, tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(fitting, "CLUSTER_SECONDS", 2)
     words = ["--model", "nmf", "-k", 3, "--max-iter", 2, "--tol", 0, "--chunk-rows", 30, "--jobs", 1]
     words += ["-o", tmp_path / "model.vrmf"]
-    options = {"processes": False, "dashboard_address": "127.0.0.1:0", "host": "127.0.0.1", "protocol": "tcp://"}
+    options = {
+        "processes": False,
+        "dashboard_address": "127.0.0.1:0",
+        "host": "127.0.0.1",
+        "protocol": "tcp://",
+    }
     with LocalCluster(n_workers=0, threads_per_worker=1, silence_logs=50, **options) as cluster:
         result = run("fit", data, *words, "--scheduler", cluster.scheduler_address)
         assert result.exit_code == 1 and "has no workers. Start one: dask worker" in result.stderr

@@ -358,6 +358,27 @@ for name in ("nothing", "_nothing"):
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+@pytest.mark.slow
+def test_threads_may_ask_for_different_parts_of_the_package_first() -> None:
+    code = """
+import threading, vrmf
+names, failed = ["NMF", "plots", "suggest", "load", "theory"], []
+barrier = threading.Barrier(len(names))
+def ask(name):
+    barrier.wait()
+    try:
+        getattr(vrmf, name)
+    except Exception as error:
+        failed.append((name, error))
+threads = [threading.Thread(target=ask, args=(name,)) for name in names]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+assert not failed, failed
+assert not hasattr(vrmf, "no.such") and not hasattr(vrmf, "cli.fitting")
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
 @pytest.mark.parametrize("seconds", [0.05, 0.1, 0.2, 0.4, 0.8, 1.2, 1.6])
 def test_an_interrupt_at_any_moment_ends_a_command_quietly(seconds: float, tmp_path: Path) -> None:

@@ -86,5 +86,13 @@ def test_the_papers_algorithm_of_earlier_versions_is_a_solver_of_its_own() -> No
     old = {"batch_size": 7, "step_size": 0.5, "opening": True, "literal": True, "tau": 0.1, "reseed": True}
     node = {"$": "value", "type": "VR", "fields": old | {"cache_folder": None}}
     assert reader.decode(node) == Algorithm1(batch_size=7, step_size=0.5, tau=0.1)
-    node["fields"]["literal"] = False  # type: ignore[index]
+    node["fields"] |= {"literal": False, "tau": None}  # type: ignore[operator]
     assert reader.decode(node) == VR(batch_size=7, step_size=0.5)
+
+
+def test_what_a_solver_has_lost_is_told() -> None:
+    reader = Reader.__new__(Reader)
+    reader.kinds = by_name(VALUES)
+    node = {"$": "value", "type": "VR", "fields": {"literal": False, "option": "random", "tau": None}}
+    with pytest.warns(UserWarning, match=r"has VR with option='random', which this version does not know"):
+        assert reader.decode(node) == VR()

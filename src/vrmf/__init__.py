@@ -60,15 +60,22 @@ if not TYPE_CHECKING:
     # Modules are imported when they are first asked for. Libraries of numbers take a second, in which the
     # command would not yet know what to do if it is interrupted.
 
+    from threading import RLock as _Lock
+
+    # Modules that import each other must not be imported by several threads at a time.
+    _importing = _Lock()
+
     def __getattr__(name):
         from importlib import import_module
         from importlib.util import find_spec
 
         is_estimator = name in __all__ and name[0].isupper()
         home = _HOMES.get(name, "estimators" if is_estimator else name)
-        if name.startswith("_") or find_spec(f"vrmf.{home}") is None:
+        is_possible = name.isidentifier() and not name.startswith("_")
+        if not is_possible or find_spec(f"vrmf.{home}") is None:
             raise AttributeError(f"module 'vrmf' has no attribute {name!r}")
-        module = import_module(f"vrmf.{home}")
+        with _importing:
+            module = import_module(f"vrmf.{home}")
         return globals().setdefault(name, module if home == name else getattr(module, name))
 
     def __dir__():

@@ -21,6 +21,7 @@ import dataclasses
 import io
 import json
 import math
+import warnings
 import zipfile
 from collections.abc import Iterable
 from numbers import Real
@@ -30,6 +31,7 @@ import numpy as np
 import scipy.sparse
 
 from vrmf import solvers, terms
+from vrmf.callers import level_of_caller
 from vrmf.formulations import Formulation
 from vrmf.measurement import Measurement
 from vrmf.recovery.progress import Progress
@@ -66,11 +68,16 @@ KINDS = "biufUS"
 #: Bytes that are read at once into an array.
 CHUNK = 2**22
 
-#: Fields of values that files of earlier versions have, and the present ones do not.
-OBSOLETE = {
-    ("Progress", "rounding"),
-    *(("VR", name) for name in ("literal", "option", "tau", "cache_folder")),
-    *(("Algorithm1", name) for name in ("literal", "opening", "cache_megabytes", "cache_folder", "reseed")),
+#: Fields of values that files of earlier versions have and the present ones do not, with the values of
+#: which a reader need not be told.
+OBSOLETE: dict[tuple[str, str], Any] = {
+    ("Progress", "rounding"): ...,
+    ("VR", "literal"): False,
+    ("VR", "option"): "last",
+    ("VR", "tau"): None,
+    ("VR", "cache_folder"): None,
+    **{("Algorithm1", name): ... for name in ("literal", "opening", "cache_megabytes", "reseed")},
+    ("Algorithm1", "cache_folder"): None,
 }
 
 
@@ -217,7 +224,12 @@ class Reader:
                 f"vrmf.load(path, terms=[{name}])."
             )
         name = present_name(name, fields)
-        return self.kinds[name](**{k: v for k, v in fields.items() if (name, k) not in OBSOLETE})
+        for field in [field for field in fields if (name, field) in OBSOLETE]:
+            value, harmless = fields.pop(field), OBSOLETE[name, field]
+            if harmless is not ... and value != harmless:
+                told = f"The file has {name} with {field}={value!r}, which this version does not know."
+                warnings.warn(f"{told} It is left out.", UserWarning, stacklevel=level_of_caller())
+        return self.kinds[name](**fields)
 
     def _array(self, member: str) -> Any:
         with self._open(member) as stream:

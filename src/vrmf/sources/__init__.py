@@ -82,5 +82,9 @@ def as_source(
     if lazy is not None and current_client() is not None:
         from vrmf.sources.cluster import ClusterSource
 
+        if options.pop("companion_folder", None) is not None:
+            raise ValueError(
+                "Leave out `companion_folder` on a cluster: workers store companions in memory."
+            )
         return ClusterSource(lazy, mean=mean, **options)
     return LocalSource(X, n_jobs, mean, **options)

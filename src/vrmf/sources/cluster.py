@@ -5,7 +5,8 @@ mini-batch is drawn from a few chunks (see :class:`~vrmf.sources.layout.Layout`)
 these are, by one call to their workers past the queue of tasks: a step is one round trip. Rows move
 only where a worker has more than its share of these chunks. Parts, blocks and the order of sums are
 those of a :class:`~vrmf.sources.local.LocalSource` with the same layout, so that results have the same
-bits, whatever the number of workers.
+bits, whatever the number of workers. Stored companions are the exception: where the worker that runs a
+task does not have them, they are computed anew.
 """
 
 from __future__ import annotations

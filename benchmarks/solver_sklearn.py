@@ -24,10 +24,10 @@ from benchmarks.solver_races import (
     timed,
 )
 from vrmf import formulations
+from vrmf.auto_weights import harmless_ridge
 from vrmf.comparing.measuring import Yardstick
 from vrmf.dictionaries import feasible
 from vrmf.problem import Problem
-from vrmf.weights import harmless_ridge
 
 #: Of the penalty on codes, the paper's for MNIST.
 WEIGHT = 1 / 28

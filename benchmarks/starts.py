@@ -27,11 +27,11 @@ import vrmf
 from benchmarks import start_data
 from benchmarks.common import RESULTS, Array, machine, read, write
 from benchmarks.start_data import Case
+from vrmf.auto_weights import DataSummary
 from vrmf.dictionaries import atoms_from_rows
 from vrmf.formulations import Formulation
 from vrmf.solvers import VR
 from vrmf.sources import as_source
-from vrmf.weights import DataSummary
 
 SEEDS = (0, 1, 2)
 RULES = ("auto", "spread", "data", "svd", "nndsvd")

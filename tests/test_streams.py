@@ -28,12 +28,12 @@ from estimator_cases import (
 from inputs import npy
 from inputs import without_a_cluster as without_a_cluster  # a fixture for all tests here
 from vrmf.arrays import Array
+from vrmf.auto_weights import DataSummary
 from vrmf.estimators import ESTIMATORS, AbstractFactorizer
 from vrmf.seen import FEWEST_ROWS, MOST_ROWS, DataSeen, remembered_rows
 from vrmf.solvers import SGD, SMM
 from vrmf.solvers.smm import SMMState
 from vrmf.sources import as_source
-from vrmf.weights import DataSummary
 
 X = corrupted(rows(n=42))
 

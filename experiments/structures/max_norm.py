@@ -16,9 +16,9 @@ from scipy.linalg import subspace_angles
 from experiments.base import Experiment, Results, Scale, Step, plain
 from experiments.structures.common import distance, fit_codes, markdown, medians, records_with
 from vrmf.arrays import Array
+from vrmf.auto_weights import DataSummary
 from vrmf.estimators import AbstractFactorizer, MaxNormDecomposition, RobustPCA
 from vrmf.sources import as_source
-from vrmf.weights import DataSummary
 
 ROWS, FEATURES, RANK, ATOMS = 200, 40, 3, 6
 

@@ -6,7 +6,7 @@ were cut into batches, and its size is bounded.
 
 >>> import numpy as np
 >>> from vrmf.sources import as_source
->>> from vrmf.weights import DataSummary
+>>> from vrmf.auto_weights import DataSummary
 >>> rows = np.arange(1.0, 41.0)[:, None]
 >>> seen = DataSeen.of(DataSummary.of(as_source(rows[:7])), limit=10)
 >>> seen = seen.after(as_source(rows[7:]), limit=10)
@@ -21,8 +21,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from vrmf.arrays import Array, row_norms
+from vrmf.auto_weights import DataSummary, Sums
 from vrmf.sources import AbstractSource
-from vrmf.weights import DataSummary, Sums
 
 #: The entries of the rows that are remembered, and the fewest and most rows that these may be.
 REMEMBERED_ENTRIES = 2**16

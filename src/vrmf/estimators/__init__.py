@@ -3,14 +3,14 @@
 from vrmf.estimators.base import AbstractFactorizer
 from vrmf.estimators.composed import MatrixFactorization
 from vrmf.estimators.max_norm import MaxNormDecomposition
-from vrmf.estimators.plain import (
+from vrmf.estimators.representation import LowRankRepresentation
+from vrmf.estimators.with_outliers import RobustNMF, RobustPCA
+from vrmf.estimators.without_outliers import (
     NMF,
     DictionaryLearning,
     GroupDictionaryLearning,
     SmoothDictionaryLearning,
 )
-from vrmf.estimators.representation import LowRankRepresentation
-from vrmf.estimators.robust import RobustNMF, RobustPCA
 
 #: The estimators by the names that the command line accepts.
 ESTIMATORS: dict[str, type[AbstractFactorizer]] = {

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from vrmf.auto_weights import DataSummary
 from vrmf.estimators.base import AtomsOfFixedSize
 from vrmf.estimators.modelling import Weights
 from vrmf.formulations import Formulation
 from vrmf.sources import AbstractSource
 from vrmf.terms import L1, Absent, UnitBall
-from vrmf.weights import DataSummary
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

@@ -10,6 +10,7 @@ import numpy as np
 
 from vrmf import formulations
 from vrmf.arrays import Array, row_norms
+from vrmf.auto_weights import DataSummary, chosen_weight
 from vrmf.block import Block
 from vrmf.checks import real_number
 from vrmf.coding import Atoms
@@ -22,7 +23,6 @@ from vrmf.recovery.family import NEGLIGIBLE
 from vrmf.recovery.fitted_noise import LOOK
 from vrmf.recovery.progress import PROGRESS
 from vrmf.sources import AbstractSource
-from vrmf.weights import DataSummary, chosen_weight
 
 #: How much larger atoms are than those with which all codes of a start are in the ball.
 ROOM = 1.1

@@ -6,6 +6,7 @@ from abc import abstractmethod
 from typing import Any
 
 from vrmf.arrays import Array
+from vrmf.auto_weights import DataSummary
 from vrmf.checks import check_room
 from vrmf.estimators.common import CommonParameters
 from vrmf.estimators.data import centred, rows_for
@@ -17,7 +18,6 @@ from vrmf.seen import DataSeen, remembered_rows
 from vrmf.sources import AbstractSource
 from vrmf.starting.initial import given_dictionary, initial_dictionary
 from vrmf.terms.base import AbstractTerm
-from vrmf.weights import DataSummary
 
 #: Values of all weights of a formulation, by name.
 Weights = dict[str, Any]

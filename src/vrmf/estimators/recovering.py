@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from vrmf.arrays import Array
+from vrmf.auto_weights import DataSummary, chosen_weight
 from vrmf.estimators.masking import OutlierMasks
 from vrmf.estimators.modelling import Weights
 from vrmf.estimators.outcome import Report
@@ -23,7 +24,6 @@ from vrmf.running.loop import Outcome
 from vrmf.running.path import AbstractPath, SingleStage
 from vrmf.solvers import AbstractSolver
 from vrmf.sources import AbstractSource
-from vrmf.weights import DataSummary, chosen_weight
 
 #: The first weight of outliers, as a share of the data's spread, or of the next quantile if that is larger.
 OUTLIER_SHARE = 0.3

@@ -10,6 +10,7 @@ import numpy as np
 
 from vrmf import formulations
 from vrmf.arrays import Array, row_norms
+from vrmf.auto_weights import DataSummary, chosen_weight
 from vrmf.callers import level_of_caller
 from vrmf.checks import check_range
 from vrmf.coding import Atoms
@@ -22,7 +23,6 @@ from vrmf.recovery.fitted_noise import LOOK
 from vrmf.recovery.progress import PROGRESS
 from vrmf.seen import remembered_rows
 from vrmf.sources import AbstractSource
-from vrmf.weights import DataSummary, chosen_weight
 
 #: The strength of a penalty on the rank where that is bounded by a basis that the user gives.
 BOUNDED = 0.5

@@ -31,6 +31,7 @@ import numpy as np
 import scipy.sparse
 
 from vrmf import solvers, terms
+from vrmf.auto_weights import Sums
 from vrmf.callers import level_of_caller
 from vrmf.formulations import Formulation
 from vrmf.measurement import Measurement
@@ -41,7 +42,6 @@ from vrmf.solvers.sgd import SGDState
 from vrmf.solvers.smm import SMMState
 from vrmf.solvers.usage import Usage
 from vrmf.stats import WorstRows
-from vrmf.weights import Sums
 
 MANIFEST = "manifest.json"
 

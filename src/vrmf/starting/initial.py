@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from vrmf.arrays import Array
+from vrmf.auto_weights import DataSummary
 from vrmf.callers import level_of_caller
 from vrmf.dictionaries import feasible
 from vrmf.formulations import Formulation
@@ -23,7 +24,6 @@ from vrmf.starting.starts import (
 )
 from vrmf.terms import NonNegative, Simplex, UnitBall
 from vrmf.terms.sums import parts_of
-from vrmf.weights import DataSummary
 
 #: Rules that start from a sample of the rows, by the name that ``init`` has for them.
 RULES: dict[str, Callable[[Sample, np.random.Generator], Array]] = {

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from vrmf import formulations
+from vrmf.auto_weights import DataSummary, chosen_weight, harmless_ridge
 from vrmf.callers import level_of_caller
 from vrmf.checks import real_number, whole_number
 from vrmf.estimators.base import AtomsOfFixedSize
@@ -18,7 +19,6 @@ from vrmf.estimators.modelling import Weights
 from vrmf.formulations import Formulation
 from vrmf.sources import AbstractSource
 from vrmf.terms import chain_laplacian, grid_laplacian
-from vrmf.weights import DataSummary, chosen_weight, harmless_ridge
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

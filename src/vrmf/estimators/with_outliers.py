@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from vrmf import formulations
 from vrmf.arrays import Array
+from vrmf.auto_weights import DataSummary, chosen_weight
 from vrmf.checks import real_number
 from vrmf.dictionaries import atoms_from_rows
 from vrmf.estimators.modelling import Weights
@@ -17,7 +18,6 @@ from vrmf.estimators.recovering_streams import Recovering
 from vrmf.formulations import Formulation
 from vrmf.recovery.progress import PROGRESS
 from vrmf.sources import AbstractSource
-from vrmf.weights import DataSummary, chosen_weight
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

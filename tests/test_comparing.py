@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ import vrmf
 from estimator_cases import corrupted, rows
 from vrmf.cli import main
 from vrmf.coding import Coder
-from vrmf.comparing import Comparison, Curve, compare, comparison, peers
+from vrmf.comparing import Comparison, Curve, compare, comparison, contestants, peers
 from vrmf.comparing.contestants import Contestant, Snapshot, learner_of_batches, learner_of_steps
 from vrmf.plots import comparison as draw
 from vrmf.problem import Problem
@@ -49,12 +48,12 @@ def test_our_objectives_are_those_of_the_estimators(model: str) -> None:
 def test_others_solve_the_same_problem(model: str) -> None:
     """None is better than ours by more than rounding, and all that are installed come near."""
     data = corrupted(X) if model.startswith("robust") else X
-    found = compared(model, data, solvers=["vr"], seconds=1.0)
+    found = compared(model, data, solvers=["vr"], seconds=2.0)
     ours, *others = found.curves
     assert len(others) + len(found.missing) >= 1
     for other in others:
         assert not other.note.startswith("it failed"), other.note
-        assert (1 - 0.02) * ours.objective[-1] <= other.objective[-1] <= 2 * ours.objective[-1], other.name
+        assert (1 - 0.02) * ours.objective[-1] <= other.objective[-1] <= 4 * ours.objective[-1], other.name
         assert len(other.seconds) == len(other.objective) == len(other.error)
 
 
@@ -107,36 +106,51 @@ def test_an_error_of_ours_is_raised() -> None:
 # Clocks ------------------------------------------------------------------------------------------
 
 
-def test_learners_of_batches_stop_at_their_budget_and_only_learning_counts() -> None:
+class Hands:
+    """The hands of a clock, which a test moves."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def perf_counter(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def hands(monkeypatch: pytest.MonkeyPatch) -> Hands:
+    hands = Hands()
+    monkeypatch.setattr(contestants, "time", hands)
+    return hands
+
+
+def test_learners_of_batches_stop_at_their_budget_and_only_learning_counts(hands: Hands) -> None:
     def learn(model: list[Any], batch: int) -> list[Any]:
-        time.sleep(0.01)
+        hands.now += 1.0
         model.append(batch)
         return model
 
     def dictionary(model: list[Any]) -> Any:
-        time.sleep(0.02)  # off the clock
+        hands.now += 5.0  # off the clock
         return np.full((1, 1), float(len(model)))
 
     def batches() -> Iterator[int]:
         return iter(range(3))
 
-    taken = learner_of_batches("x", "", list, learn, dictionary, batches, 1).snapshots(0.2)
-    count = taken[-1].D[0, 0]
-    assert 0.2 <= taken[-1].seconds < 0.4 and 5 <= count <= 20
-    assert 0.01 * count <= taken[-1].seconds < 0.025 * count, "what is off the clock would make it 0.03"
+    taken = learner_of_batches("x", "", list, learn, dictionary, batches, 1).snapshots(20.0)
+    assert taken[-1].seconds == taken[-1].D[0, 0] == 20.0
 
 
-def test_learners_of_steps_begin_anew_with_more_steps_within_their_budget() -> None:
+def test_learners_of_steps_begin_anew_with_more_steps_within_their_budget(hands: Hands) -> None:
     asked: list[int] = []
 
     def fit(steps: int) -> Any:
         asked.append(steps)
-        time.sleep(0.002 * steps)
+        hands.now += 2.0 * steps
         return np.eye(2)
 
-    taken = learner_of_steps("x", "", fit, 1).snapshots(0.1)
+    taken = learner_of_steps("x", "", fit, 1).snapshots(100.0)
     assert asked[0] == 1 and np.all(np.diff(asked) > 0)
-    assert 0.05 <= taken[-1].seconds <= 0.2
+    assert 90.0 <= taken[-1].seconds <= 100.0
 
 
 def test_a_dictionary_that_is_not_finite_ends_a_run() -> None:

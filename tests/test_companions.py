@@ -69,12 +69,13 @@ def test_drawing_is_pure() -> None:
             np.testing.assert_array_equal(one, other)
 
 
-def test_a_function_may_read_what_nobody_has_written() -> None:
-    """A block lacks a companion that is not carried, which is no error: codes are then solved from zero."""
-    total, written = sums_and_shares(Block(X))
-    np.testing.assert_allclose(written["own"], X.sum(axis=1, keepdims=True))
-    assert not Carry.of("known", None, None).reads and not Carry.of("known", None, None).writes
-    np.testing.assert_allclose(total, X.sum(axis=0))
+def test_a_companion_that_is_not_carried_is_not_in_the_block() -> None:
+    """Codes are then solved from zero."""
+    source = LocalSource(X)
+    written = source.companion("sums", 0, 1)
+    source.reduce(sums_and_shares, carry=Carry.of("known", None, None))
+    source.reduce(sums_and_shares, carry=Carry(writes={"own": written}))
+    np.testing.assert_allclose(written.values, X.sum(axis=1, keepdims=True))  # type: ignore[arg-type]
 
 
 def test_the_products_of_a_block_are_those_of_its_rows() -> None:

@@ -44,7 +44,7 @@ WINDOW = 8
 FETCHED = 64
 
 #: Seconds without a worker, or without an answer from one, after which a fit gives up.
-PATIENCE = 60.0
+MOST_SECONDS_WITHOUT_ANSWER = 60.0
 
 #: What a call to a worker raises when that worker is gone.
 _LOST = (CommClosedError, concurrent.futures.CancelledError, asyncio.CancelledError, OSError)
@@ -261,7 +261,7 @@ def _copied(X: Array) -> Array:
 
 
 class _Patience:
-    """Raises after PATIENCE seconds in which nothing was well."""
+    """Raises after MOST_SECONDS_WITHOUT_ANSWER seconds in which nothing was well."""
 
     def __init__(self, what: str) -> None:
         self.what = what
@@ -271,8 +271,8 @@ class _Patience:
         now = time.monotonic()
         if is_well or self.since is None:
             self.since = None if is_well else now
-        elif now - self.since > PATIENCE:
-            raise ClusterError(f"{self.what} for {PATIENCE:g} seconds." + _ADVICE)
+        elif now - self.since > MOST_SECONDS_WITHOUT_ANSWER:
+            raise ClusterError(f"{self.what} for {MOST_SECONDS_WITHOUT_ANSWER:g} seconds." + _ADVICE)
         if not is_well:
             time.sleep(0.1)
 

@@ -124,7 +124,7 @@ def test_theorem1_holds_in_a_small_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(theorem1, "LONG", 100)
     results = compute(theorem1.THEOREM1, ["NMF", "NMF/theorem/0"])
     known, run = results["NMF"], results["NMF/theorem/0"]
-    totals, values = theorem1.means([run])
+    totals, values = theorem1.running_means_of([run], theorem1.INNER)
     assert known["holds"] and np.all(values[0] < theorem1.bound(known, np.array(totals)))
     keys = [step.key for step in theorem1.THEOREM1.steps(QUICK)]
     _draws_and_tells(theorem1.THEOREM1, {key: run if "/" in key else known for key in keys})

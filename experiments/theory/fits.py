@@ -52,6 +52,12 @@ def running_means(steps: Sequence[int], values: Sequence[float], at: Sequence[in
     return np.cumsum(between)[np.asarray(at) - 1] / np.asarray(at)
 
 
+def running_means_of(runs: Sequence[Any], first: int) -> tuple[list[int], Array]:
+    """Return the totals of steps first, 2 first, …, and for each the mean of ‖Γ‖², a row for each run."""
+    totals = doublings(first, runs[0]["step"][-1])
+    return totals, np.array([running_means(run["step"], run["stationarity"], totals) for run in runs])
+
+
 def mappings_along(run: Iterator[Array], problem: Problem, steps: Sequence[int], eta: float) -> list[float]:
     """Return ‖Γ‖² at the step η with exact codes, for the iterates of a run at the rising ``steps``."""
     yardstick = Yardstick.of(problem)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -12,11 +11,10 @@ from matplotlib.figure import Figure
 from experiments.base import Experiment, Results, Scale, Step
 from experiments.theory.fits import (
     digits_problem,
-    doublings,
     fitted_slope,
     mappings_along,
     moments,
-    running_means,
+    running_means_of,
     under,
 )
 from vrmf.arrays import Array
@@ -95,19 +93,13 @@ def _run(name: str, kind: str, epochs: int, seed: int, results: Results) -> dict
     return {"step": at, "stationarity": mappings_along(run, problem, at, known["theorem"])}
 
 
-def means(runs: Sequence[Results]) -> tuple[list[int], Array]:
-    """Return the totals mS and for each the mean over iterates, a row for each run."""
-    totals = doublings(INNER, runs[0]["step"][-1])
-    return totals, np.array([running_means(run["step"], run["stationarity"], totals) for run in runs])
-
-
 def draw(results: Results) -> dict[str, Figure]:
     """Draw the means with their range over seeds, and the bound."""
     names = [name for name in FORMULATIONS if name in results]
     figure = Figure(figsize=(4.5 * len(names), 3.8), layout="constrained")
     for axes, name in zip(figure.subplots(1, len(names), squeeze=False)[0], names, strict=True):
         for kind, label in STEPS.items():
-            totals, values = means(under(results, f"{name}/{kind}"))
+            totals, values = running_means_of(under(results, f"{name}/{kind}"), INNER)
             (line,) = axes.loglog(totals, values.mean(axis=0), "o-", ms=4, label=label)
             axes.fill_between(
                 totals, values.min(axis=0), values.max(axis=0), color=line.get_color(), alpha=0.2
@@ -126,7 +118,7 @@ def table(results: Results) -> str:
     ]
     for name in FORMULATIONS:
         for kind, label in STEPS.items():
-            totals, values = means(under(results, f"{name}/{kind}"))
+            totals, values = running_means_of(under(results, f"{name}/{kind}"), INNER)
             mean, last = values.mean(axis=0), totals[-1]
             cells = [
                 *(name, label, f"{last}", f"{mean[-1]:.3g}"),

@@ -13,11 +13,10 @@ from matplotlib.figure import Figure
 from experiments.base import Experiment, Results, Scale, Step
 from experiments.theory.fits import (
     digits_problem,
-    doublings,
     fitted_slope,
     mappings_along,
     moments,
-    running_means,
+    running_means_of,
     under,
 )
 from vrmf.arrays import Array
@@ -159,9 +158,7 @@ def _coded(name: str, total: int, seed: int, results: Results) -> dict[str, Any]
 
 def mean_over_seeds(results: Results, prefix: str) -> tuple[list[int], Array]:
     """Return the totals mS, and the means of ‖Γ‖² over iterates and seeds."""
-    runs = under(results, prefix)
-    totals = doublings(INNER, runs[0]["step"][-1])
-    values = [running_means(run["step"], run["stationarity"], totals) for run in runs]
+    totals, values = running_means_of(under(results, prefix), INNER)
     return totals, np.mean(values, axis=0)
 
 

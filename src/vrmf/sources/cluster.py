@@ -3,10 +3,10 @@
 A pass is one task for each chunk, which Dask schedules, balances and repeats if a worker dies. A
 mini-batch is drawn from a few chunks (see :class:`~vrmf.sources.layout.Layout`) and worked on where
 these are, by one call to their workers past the queue of tasks: a step is one round trip. Rows move
-only where a worker has more than its share of these chunks. Parts, blocks and the order of sums are
-those of a :class:`~vrmf.sources.local.LocalSource` with the same layout, so that results have the same
-bits, whatever the number of workers. Stored companions are the exception: where the worker that runs a
-task does not have them, they are computed anew.
+only where a worker has more than its share of these chunks. A worker that gets a chunk whose companions
+another one stores fetches them from there. Parts, blocks and the order of sums are those of a
+:class:`~vrmf.sources.local.LocalSource` with the same layout, so that results have the same bits,
+whatever the number of workers. Only the companions of a worker that dies are computed anew.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import concurrent.futures
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import nullcontext, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import cloudpickle
@@ -30,6 +30,7 @@ from vrmf.arrays import Array
 from vrmf.block import Block
 from vrmf.sources.base import AbstractSource, Reading, RowCheck, added_up
 from vrmf.sources.companions import Carry, Companion
+from vrmf.sources.holders import Holders
 from vrmf.sources.layout import Layout
 from vrmf.sources.selection import Batch, Part, Rows
 from vrmf.sources.tables import float_type, two_dimensional
@@ -101,11 +102,12 @@ class ClusterSource(AbstractSource):
         sizes = np.array(X.chunks[0])
         self.layout = Layout(np.cumsum([0, *sizes[sizes > 0]]), "blocks", window)
         self.run = uuid.uuid4().hex
+        self._array = X  #: holds the chunks of a persisted array on the workers, which _delayed does not
         self._delayed = [chunk for chunk, size in zip(X.to_delayed().ravel(), sizes, strict=True) if size]
         self._active: dict[int, distributed.Future] = {}  #: chunks that mini-batches come from
         self._homes: dict[int, str] = {}  #: the workers where these are
         self._moved: set[int] = set()  #: active chunks of which a worker got a copy, to share the work
-        self._companions_at: dict[int, str] = {}  #: the workers that store the newest companions of chunks
+        self._holders = Holders()
 
     def map(self, function: Callable[[Block], T], rows: Rows = None) -> Iterator[T]:
         for results in self._results(Job(self.reading, function, self.run, summed=False), rows):
@@ -121,66 +123,50 @@ class ClusterSource(AbstractSource):
         return Companion(kind, str(number))
 
     def close(self) -> None:
-        self._active, self._homes, self._moved, self._companions_at = {}, {}, set(), {}
+        self._active, self._homes, self._moved, self._holders = {}, {}, set(), Holders()
         if self.client.status == "running":
             with suppress(*_FAULTS, OSError):  # what is gone has forgotten all
                 self.client.run(forget, self.run, on_error="ignore")
 
     def _results(self, job: Job, rows: Rows) -> Iterator[Any]:
         """Yield the result for each part, in order."""
-        parts = [self._place(part) for part in self.layout.parts(rows)]
+        parts = self.layout.parts(rows)
         blob = cloudpickle.dumps(job)
         try:
             if isinstance(rows, Batch):
-                self._activate(rows)
-                yield from self._called(blob, parts)
+                self._activate(rows, job)
+                yield from self._called(blob, parts, job)
             else:
                 yield from self._scheduled(blob, parts, job)
         except _FAULTS as error:
             raise ClusterError(_told(error)) from error
 
-    def _activate(self, batch: Batch) -> None:
-        """Have the chunks of a mini-batch computed, and the one that is needed next, and forget others.
-
-        Chunks of a lazy array are computed once for all mini-batches that need them.
-        """
-        assert batch.chunks is not None
-        wanted = [*batch.chunks.tolist(), *([] if batch.next_chunk is None else [batch.next_chunk])]
-        self._active = {c: self._active.get(c) or self.client.compute(self._delayed[c]) for c in wanted}
-        self._homes = {c: home for c, home in self._homes.items() if c in self._active}
-        self._moved &= self._active.keys()
-
-    def _place(self, part: Part) -> Place:
+    def _place(self, part: Part, job: Job) -> Place:
         assert part.chunk is not None
         first = int(self.layout.bounds[part.chunk])
-        return Place(part.chunk, first, None if isinstance(part.rows, slice) else part.rows - first)
+        rows = None if isinstance(part.rows, slice) else part.rows - first
+        return Place(part.chunk, first, rows, self._holders.of(job.carry, part.chunk))
 
     # A pass: tasks -----------------------------------------------------------------------------
 
-    def _scheduled(self, blob: bytes, parts: list[Place], job: Job) -> Iterator[Any]:
+    def _scheduled(self, blob: bytes, parts: list[Part], job: Job) -> Iterator[Any]:
         """Yield the results of one task for each part."""
         # The job is one node of the graph, which workers hand on to each other.
         shared = dask.delayed(bytes, pure=False)(blob)
-        tasks = []
-        for part in parts:
-            with self._near_companions(part.chunk, job):
-                tasks.append(dask.delayed(run_part, pure=False)(self._delayed[part.chunk], shared, part))
+        self._holders.lose(self.client.nthreads())
+        tasks, places = [], [self._place(part, job) for part in parts]
+        for place in places:
+            with dask.annotate(**_near(place.holders)):
+                tasks.append(dask.delayed(run_part, pure=False)(self._delayed[place.chunk], shared, place))
         futures = self.client.compute(tasks, optimize_graph=False)
         for i in range(0, len(futures), FETCHED):
             some = slice(i, i + FETCHED)
             self._wait(futures[some])
             answers = self.client.gather(futures[some])
             futures[some] = [None] * len(answers)  # the workers may forget them
-            for part, (result, worker) in zip(parts[some], answers, strict=True):
-                if job.carry is not None and job.carry.writes:
-                    self._companions_at[part.chunk] = worker
+            for place, (result, worker) in zip(places[some], answers, strict=True):
+                self._holders.wrote(job.carry, place.chunk, worker)
                 yield result
-
-    def _near_companions(self, chunk: int, job: Job) -> Any:
-        """Return a context for the task of a chunk, which prefers the worker that stores its companions."""
-        if job.carry is None or not job.carry.reads or chunk not in self._companions_at:
-            return nullcontext()
-        return dask.annotate(workers=[self._companions_at[chunk]], allow_other_workers=True)
 
     def _wait(self, futures: list[distributed.Future]) -> None:
         """Wait for futures, but not for ever if there are no workers."""
@@ -197,14 +183,31 @@ class ClusterSource(AbstractSource):
 
     # A mini-batch: a call ----------------------------------------------------------------------
 
-    def _called(self, blob: bytes, parts: list[Place]) -> list[Any]:
+    def _activate(self, batch: Batch, job: Job) -> None:
+        """Have the chunks of a mini-batch computed, and the one that is needed next, and forget others.
+
+        Chunks of a lazy array are computed once for all mini-batches that need them, if possible where
+        their companions are.
+        """
+        assert batch.chunks is not None
+        wanted = [*batch.chunks.tolist(), *([] if batch.next_chunk is None else [batch.next_chunk])]
+        self._active = {
+            chunk: self._active.get(chunk)
+            or self.client.compute(self._delayed[chunk], **_near(self._holders.of(job.carry, chunk)))
+            for chunk in wanted
+        }
+        self._homes = {chunk: home for chunk, home in self._homes.items() if chunk in self._active}
+        self._moved &= self._active.keys()
+
+    def _called(self, blob: bytes, parts: list[Part], job: Job) -> list[Any]:
         """Return the results that the workers give when they are called."""
         patience = _Patience("Workers that hold the rows of a mini-batch have not answered")
         while True:
             plan: dict[str, list[tuple[Any, Place]]] = {}
-            homes = self._find([part.chunk for part in parts])
-            for part in parts:
-                plan.setdefault(homes[part.chunk], []).append((self._active[part.chunk].key, part))
+            places = [self._place(part, job) for part in parts]
+            homes = self._find(places)
+            for place in places:
+                plan.setdefault(homes[place.chunk], []).append((self._active[place.chunk].key, place))
             answers = self.client.run(run_parts, blob, plan, workers=list(plan), on_error="return")
             results: dict[int, Any] = {}
             for answer in answers.values():
@@ -213,27 +216,30 @@ class ClusterSource(AbstractSource):
                 elif not isinstance(answer, _LOST):
                     raise answer
             if len(results) == len(parts):
-                return [results[part.chunk] for part in parts]
+                for place in places:
+                    self._holders.copied(job.carry, place.chunk, homes[place.chunk])
+                return [results[place.chunk] for place in places]
             # A worker is gone, or a chunk has moved: Dask computes it anew, and tells where.
             self._homes = {}
+            self._holders.lose(self.client.nthreads())
             patience.spend(False)
 
-    def _find(self, chunks: list[int]) -> dict[int, str]:
+    def _find(self, places: list[Place]) -> dict[int, str]:
         """Return at which workers the active chunks are, if possible those that store their companions."""
         patience = _Patience("Chunks of a mini-batch have been on no worker")
-        while unknown := [chunk for chunk in chunks if chunk not in self._homes]:
-            futures = [self._active[chunk] for chunk in unknown]
+        while unknown := [place for place in places if place.chunk not in self._homes]:
+            futures = [self._active[place.chunk] for place in unknown]
             self._wait(futures)
             for future in futures:
                 if future.status in ("error", "cancelled"):
                     future.result()  # raises what went wrong
-            holders, everyone = self.client.who_has(futures), sorted(self.client.nthreads())
-            share, found = -(-len(chunks) // max(1, len(everyone))), 0
-            for chunk, future in zip(unknown, futures, strict=True):
-                workers = sorted(holders.get(future.key, ()))
-                if workers and not self._is_moved(chunk, workers, everyone, share):
-                    preferred = self._companions_at.get(chunk, "")
-                    self._homes[chunk] = preferred if preferred in workers else workers[0]
+            who_has, everyone = self.client.who_has(futures), sorted(self.client.nthreads())
+            share, found = -(-len(places) // max(1, len(everyone))), 0
+            for place, future in zip(unknown, futures, strict=True):
+                workers = sorted(who_has.get(future.key, ()))
+                if workers and (place.holders or not self._is_moved(place.chunk, workers, everyone, share)):
+                    preferred = [worker for worker in workers if worker in place.holders.values()]
+                    self._homes[place.chunk] = (preferred or workers)[0]
                 found += bool(workers)
             patience.spend(found == len(unknown))
         return self._homes
@@ -241,18 +247,23 @@ class ClusterSource(AbstractSource):
     def _is_moved(self, chunk: int, workers: list[str], everyone: list[str], share: int) -> bool:
         """Have an active chunk copied to an idle worker if its own have their share of them already.
 
-        The copy lasts while the chunk is active. A chunk with companions stays with them.
+        The copy lasts while the chunk is active.
         """
         load = Counter(self._homes.values())
         idlest = min(everyone, key=lambda worker: load[worker])
         is_fair = load[workers[0]] < share or load[idlest] >= share
-        if is_fair or chunk in self._companions_at or chunk in self._moved:
+        if is_fair or chunk in self._moved:
             return False
         self._moved.add(chunk)
         self._active[chunk] = self.client.submit(
             _copied, self._active[chunk], workers=[idlest], allow_other_workers=True, pure=False
         )
         return True
+
+
+def _near(holders: Mapping[str, str]) -> dict[str, Any]:
+    """Return the options with which Dask prefers, for a task, the workers that store its companions."""
+    return {"workers": sorted(set(holders.values())), "allow_other_workers": True} if holders else {}
 
 
 def _copied(X: Array) -> Array:

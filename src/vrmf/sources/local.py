@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
@@ -220,8 +220,7 @@ def _with_companions(function: Callable[[Block], Any], carry: Carry | None) -> C
     """Return a function of rows and their numbers, which reads and writes what is carried."""
     if carry is None:
         return lambda X, numbers: function(Block(X))
-    reads = {name: _values(companion) for name, companion in carry.reads.items()}
-    writes = {name: _values(companion) for name, companion in carry.writes.items()}
+    reads, writes = _values(carry.reads), _values(carry.writes)
 
     def work(X: Array, numbers: Any) -> Any:
         result, written = function(Block(X, {name: known[numbers] for name, known in reads.items()}))
@@ -232,11 +231,9 @@ def _with_companions(function: Callable[[Block], Any], carry: Carry | None) -> C
     return work
 
 
-def _values(companion: Companion) -> Array:
-    """Return the array of a companion that this process stores."""
-    if companion.values is None:
-        raise ValueError(f"The {companion.kind} are on the workers of a cluster, not in this process.")
-    return companion.values
+def _values(companions: Mapping[str, Companion]) -> dict[str, Array]:
+    """Return the arrays of companions. Those that were left on the workers of a cluster are unknown."""
+    return {name: each.values for name, each in companions.items() if each.values is not None}
 
 
 def _folder(name: str, value: Any) -> Path | None:

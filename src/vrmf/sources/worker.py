@@ -8,8 +8,8 @@ import ctypes
 import functools
 import os
 import pickle
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import distributed
@@ -18,9 +18,12 @@ import numpy as np
 from vrmf.arrays import Array
 from vrmf.block import Block
 from vrmf.sources.base import Reading, added_up
-from vrmf.sources.companions import Carry
+from vrmf.sources.companions import Carry, Companion
 from vrmf.sources.layout import block_slices
 from vrmf.sources.threads import single_threaded_blas
+
+#: A run, the kind and the name of a companion, and a chunk.
+Key = tuple[str, str, str, int]
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +36,11 @@ class Job:
     carry: Carry | None = None
     summed: bool = True
 
+    def read_key(self, name: str, chunk: int) -> Key:
+        """Return under which key workers store the companion of a chunk that the job reads as ``name``."""
+        assert self.carry is not None
+        return _key(self, self.carry.reads[name], chunk)
+
 
 @dataclass(frozen=True, eq=False)
 class Place:
@@ -41,19 +49,29 @@ class Place:
     chunk: int
     first: int  #: the number of the chunk's first row
     rows: Array | None  #: counted from there
+    holders: Mapping[str, str] = field(default_factory=dict)  #: workers that store companions, by name
 
 
 #: Bytes of freed memory that a worker may keep for its next arrays; the limits of the C library by number.
 KEPT_BYTES = 2**27
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 
+#: Seconds that another worker has to hand over companions.
+MOST_SECONDS_TO_FETCH = 20.0
+
 #: The companions that this worker stores, by run, kind, name and chunk.
-_STORED: dict[tuple[str, str, str, int], Array] = {}
+_STORED: dict[Key, Array] = {}
+
+#: Workers that did not hand over companions: those are computed anew, without asking again.
+_SILENT: set[str] = set()
 
 
 def run_part(X: Array, blob: bytes, place: Place) -> tuple[Any, str]:
     """Do a job with a chunk or some of its rows; return the result, and the worker that did it."""
-    return _result(X, _job(blob), place), distributed.get_worker().address
+    worker, job = distributed.get_worker(), _job(blob)
+    if any(holder != worker.address for holder in place.holders.values()):
+        distributed.utils.sync(worker.loop, _fetch, worker, job, place)
+    return _result(X, job, place), worker.address
 
 
 async def run_parts(
@@ -67,6 +85,7 @@ async def run_parts(
         if key in dask_worker.data
     ]
     job = await loop.run_in_executor(executor, _job, blob)
+    await asyncio.gather(*(_fetch(dask_worker, job, place) for place, _ in here))
     results = await asyncio.gather(
         *(loop.run_in_executor(executor, _result, X, job, place) for place, X in here)
     )
@@ -79,6 +98,26 @@ def forget(run: str) -> None:
         _STORED.pop(key, None)
     with contextlib.suppress(AttributeError, OSError, TypeError):
         ctypes.CDLL(None).malloc_trim(0)
+
+
+async def _fetch(worker: Any, job: Job, place: Place) -> None:
+    """Fetch the companions of a chunk that a job reads and other workers store."""
+    for name, holder in place.holders.items():
+        if holder == worker.address or holder in _SILENT:
+            continue
+        key = job.read_key(name, place.chunk)
+        try:
+            ask = worker.rpc(holder).run(function=pickle.dumps(_stored), args=pickle.dumps((key,)))
+            answer = await asyncio.wait_for(ask, MOST_SECONDS_TO_FETCH)
+        except (OSError, TimeoutError):
+            _SILENT.add(holder)
+            continue
+        if answer["status"] == "OK" and answer["result"] is not None:
+            _STORED[key] = answer["result"]
+
+
+def _stored(key: Key) -> Array | None:
+    return _STORED.get(key)
 
 
 def _result(X: Array, job: Job, place: Place) -> Any:
@@ -102,13 +141,17 @@ def _result(X: Array, job: Job, place: Place) -> Any:
 
 
 def _known(job: Job, place: Place) -> dict[str, Array]:
-    """Return the companions of some rows of a chunk that a job reads, as far as this worker has them."""
+    """Return the companions of some rows of a chunk that a job reads, as far as there are any."""
     known = {}
-    for name, companion in ({} if job.carry is None else job.carry.reads).items():
-        values = _STORED.get((job.run, companion.kind, companion.name, place.chunk))
+    for name in place.holders:
+        values = _STORED.get(job.read_key(name, place.chunk))
         if values is not None:
             known[name] = values if place.rows is None else values[place.rows]
     return known
+
+
+def _key(job: Job, companion: Companion, chunk: int) -> Key:
+    return job.run, companion.kind, companion.name, chunk
 
 
 @functools.lru_cache(maxsize=2)
@@ -141,4 +184,4 @@ def _store(job: Job, name: str, chunk: int, values: Array) -> None:
     used = {each.name for each in (*job.carry.reads.values(), *job.carry.writes.values())}
     for key in [key for key in _STORED if key[:2] == (job.run, companion.kind) and key[2] not in used]:
         _STORED.pop(key, None)
-    _STORED[job.run, companion.kind, companion.name, chunk] = values
+    _STORED[_key(job, companion, chunk)] = values

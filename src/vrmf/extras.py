@@ -12,10 +12,12 @@ EXTRAS = {
     "dask": "dask",
     "distributed": "dask",
     "h5py": "files",
+    "jinja2": "report",
     "matplotlib": "plots",
     "pooch": "data",
     "pyarrow": "files",
     "rich": "cli",
+    "vl_convert": "report",
     "zarr": "files",
 }
 

@@ -9,13 +9,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin
+from sklearn.utils.validation import check_is_fitted
 
 from vrmf.arrays import Array
 from vrmf.dictionaries import atoms_from_rows
+from vrmf.estimators.data import is_stream
 from vrmf.estimators.fitting import Fitting
 from vrmf.estimators.html import FittedHTML
 from vrmf.estimators.modelling import Weights
+from vrmf.estimators.reports import report_of
 from vrmf.formulations import Formulation
+from vrmf.report import Report
 
 
 @dataclass(eq=False, repr=False)
@@ -31,6 +35,36 @@ class AbstractFactorizer(FittedHTML, Fitting, ClassNamePrefixFeaturesOutMixin, B
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+    def report(self, X: Any, image_shape: tuple[int, ...] | None = None) -> Report:
+        """Return a report of the model and of the rows of ``X``: one HTML page that opens offline.
+
+        It says what was fitted and how well, and shows the convergence, the atoms and their usage, rows
+        with their parts, and what calls for attention. Of many rows it takes an evenly spaced sample.
+
+        Parameters
+        ----------
+        X : array, data frame, path of a file or source of shape (n, d)
+        image_shape : (height, width), (height, width, 3), or None
+            The shape of rows that are images. None is that of the data of the fit, if they had one.
+
+        Returns
+        -------
+        vrmf.report.Report
+            ``save(path)`` writes it to a file; notebooks show it.
+
+        Examples
+        --------
+        >>> import numpy as np, vrmf
+        >>> X = np.random.default_rng(0).random((60, 8))
+        >>> model = vrmf.NMF(n_components=3, tol=1e-3, random_state=0).fit(X)
+        >>> model.report(X).html.count("<h1>NMF</h1>")
+        1
+        """
+        check_is_fitted(self)
+        if is_stream(X):
+            raise TypeError("A report reads rows twice. Use an array, a table, a file or a source.")
+        return report_of(self, self._new_rows(X), image_shape)
 
     @property
     def _n_features_out(self) -> int:

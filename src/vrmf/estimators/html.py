@@ -82,14 +82,14 @@ def fitted_html(model: Any) -> str:
     return (
         f'<div class="vrmf-model">{STYLE}'
         f'<div><span class="name">{escape(type(model).__name__)}</span> '
-        f'<span class="quiet">{escape(_size(model))}</span></div>'
-        f"<div>{escape(_sentence(str(model.stop_reason_)))}</div>"
-        f'<div class="body">{_table(_figures(model))}<div>{_curves(model)}</div></div>'
+        f'<span class="quiet">{escape(size_in_words(model))}</span></div>'
+        f"<div>{escape(sentence(str(model.stop_reason_)))}</div>"
+        f'<div class="body">{_table(figures_of(model))}<div>{_curves(model)}</div></div>'
         f"{_parameters(model)}</div>"
     )
 
 
-def _size(model: Any) -> str:
+def size_in_words(model: Any) -> str:
     """Say how many atoms, rows and features there are, and what the first features are called."""
     atoms, features = np.shape(model.components_)
     names = [str(name) for name in getattr(model, "feature_names_in_", [])[: MOST_NAMES + 1]]
@@ -103,11 +103,11 @@ def _count(number: int, what: str) -> str:
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
-def _sentence(text: str) -> str:
+def sentence(text: str) -> str:
     return f"{text[:1].upper()}{text[1:]}."
 
 
-def _figures(model: Any) -> Iterable[tuple[str, str]]:
+def figures_of(model: Any) -> Iterable[tuple[str, str]]:
     """Yield what is known of the fit: names and numbers."""
     for attribute, name in FIGURES.items():
         value = getattr(model, attribute, None)
@@ -146,7 +146,7 @@ def _parameters(model: Any) -> str:
     told: list[str] = []
     others: list[str] = []
     for name, parameter in resolved_parameters(model).items():
-        resolved = _resolved(model, name, parameter)
+        resolved = resolved_words(model, name, parameter)
         is_told = not parameter.is_default or resolved is not None
         (told if is_told else others).append(_parameter(name, parameter, resolved))
     folded = f"<details><summary>{len(others)} parameters at their defaults</summary>"
@@ -156,21 +156,21 @@ def _parameters(model: Any) -> str:
 def _parameter(name: str, parameter: Parameter, resolved: str | None) -> str:
     emphasis = "" if parameter.is_default else " class=set"
     found = "" if resolved is None else f"→ {escape(resolved)}"
-    given = escape(_shown(parameter.given))
+    given = escape(value_in_words(parameter.given))
     return f"<tr><th>{escape(name)}</th><td{emphasis}>{given}</td><td>{found}</td></tr>"
 
 
-def _resolved(model: Any, name: str, parameter: Parameter) -> str | None:
+def resolved_words(model: Any, name: str, parameter: Parameter) -> str | None:
     """Return what an automatic parameter has become, None if it is as it was given."""
     in_use = {"n_components": len(model.components_), "solver": model.solver_}
     given, found = parameter.given, in_use.get(name, parameter.value)
     if isinstance(given, str) and given in SOLVERS and found == SOLVERS[given]():
         return None  # the name says it all
-    shown = _shown(found)
-    return None if shown == _shown(given) else shown
+    shown = value_in_words(found)
+    return None if shown == value_in_words(given) else shown
 
 
-def _shown(value: Any) -> str:
+def value_in_words(value: Any) -> str:
     """Return a value in a few letters."""
     if isinstance(value, float | np.floating):
         return _number(value)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vrmf.arrays import Array
+from vrmf.features import feature_axis, image_shape_of
 from vrmf.plots.panels import (
     BLUE,
     GREY,
@@ -17,9 +18,7 @@ from vrmf.plots.panels import (
     check_fitted,
     draw_image,
     draw_thin_frame,
-    feature_axis,
     grid_shape,
-    image_shape_of,
     new_axes,
     panels,
     short_text,

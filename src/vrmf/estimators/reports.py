@@ -1,0 +1,127 @@
+"""``report``: what a fitted model found in some rows, as one page."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import re
+import warnings
+from typing import Any
+
+import numpy as np
+
+from vrmf._version import __version__
+from vrmf.arrays import Array
+from vrmf.estimators.cautions import cautions
+from vrmf.estimators.html import figures_of, resolved_words, size_in_words, value_in_words
+from vrmf.estimators.summary import resolved_parameters
+from vrmf.features import feature_axis, image_shape_of
+from vrmf.report import Report
+from vrmf.report.contents import Contents, Features, RowParts, Setting
+from vrmf.report.page import render
+from vrmf.report.wording import formula_of
+from vrmf.sources import AbstractSource
+from vrmf.sources.tables import ArrayTable
+
+#: Rows and entries that a report looks at, at most.
+MOST_ROWS, MOST_ENTRIES = 2000, 20_000_000
+
+#: Rows that it looks at in any case.
+LEAST_ROWS = 50
+
+
+def report_of(model: Any, source: AbstractSource, image_shape: tuple[int, ...] | None) -> Report:
+    """Return the report of a fitted model on the rows of a source."""
+    features = _features(model, source, image_shape)
+    with warnings.catch_warnings(record=True) as raised:
+        warnings.simplefilter("always")
+        rows = _rows(model, source)
+    explained = _explained(rows)
+    told = [str(each.message) for each in raised if issubclass(each.category, UserWarning)]
+    contents = Contents(
+        model=type(model).__name__,
+        size=f"{size_in_words(model)}; {source.n_samples} rows in this report",
+        about=_about(type(model)),
+        formula=formula_of(model.formulation_),
+        figures=[*figures_of(model), ("variance explained, of these rows", f"{explained:.4g}")],
+        stopped=f"Why the fit stopped: {model.stop_reason_}.",
+        warnings=cautions(model, rows, explained) + list(dict.fromkeys(told)),
+        settings=_settings(model),
+        history=model.history_,
+        tol=float(model.tol) if model.tol > 0 else None,
+        features=features,
+        components=model.components_,
+        rows=rows,
+        made_with=f"Made with vrmf {__version__}.",
+    )
+    return Report(render(contents))
+
+
+def _features(model: Any, source: AbstractSource, image_shape: tuple[int, ...] | None) -> Features:
+    """Return how features lie: as pixels, along an axis, or each by itself with its name."""
+    names = getattr(model, "feature_names_in_", None)
+    shape = source.image_shape if image_shape is None else image_shape
+    places, title = feature_axis(names, source.n_features)
+    is_named = names is not None and title != ""
+    return Features(
+        source.n_features,
+        None if names is None else [str(name) for name in names],
+        image_shape_of(model, shape),
+        None if is_named else places,
+    )
+
+
+def _rows(model: Any, source: AbstractSource) -> RowParts:
+    """Return evenly spaced rows and their parts; all rows, if they are few."""
+    most = min(MOST_ROWS, max(LEAST_ROWS, MOST_ENTRIES // source.n_features), source.n_samples)
+    numbers = np.unique(source.layout.spread(most))
+    original = source.read_as(mean=None).rows(numbers)
+    table = ArrayTable(original)
+    table.feature_names = source.feature_names
+    low_rank, outliers = model.decompose(table)
+    return RowParts(
+        numbers=numbers,
+        names=_row_names(source, numbers),
+        total=source.n_samples,
+        codes=np.concatenate(list(model.code_blocks(table))),
+        original=original,
+        low_rank=low_rank,
+        outliers=outliers if model.formulation_.has_outliers else None,
+        mask=_mask(model, table, outliers),
+    )
+
+
+def _row_names(source: AbstractSource, numbers: Array) -> list[str] | None:
+    found = [source.row_names(int(number), int(number) + 1) for number in numbers]
+    return None if not found or found[0] is None else [str(names[0]) for names in found if names]
+
+
+def _mask(model: Any, table: ArrayTable, outliers: Array) -> Array | None:
+    """Return which entries are outliers, None for models without any."""
+    if not model.formulation_.has_outliers:
+        return None
+    if math.isfinite(getattr(model, "noise_", math.nan)):
+        return np.asarray(model.outlier_mask(table))
+    return np.asarray(outliers != 0)
+
+
+def _explained(rows: RowParts) -> float:
+    """Return 1 − Σ‖residual‖² / Σ‖x − mean‖², 1 for rows without variance."""
+    about_mean = rows.original - np.mean(rows.original, axis=0, dtype=np.float64)
+    total = float(np.sum(np.square(about_mean)))
+    return 1 - float(np.sum(np.square(rows.residual, dtype=np.float64))) / total if total else 1.0
+
+
+def _about(kind: type) -> str:
+    """Return the first sentence of the documentation of a model, without what stands in parentheses."""
+    first = (inspect.getdoc(kind) or "A matrix factorization.").partition("\n")[0]
+    return re.sub(r" \([^)]*\)", "", first)
+
+
+def _settings(model: Any) -> list[Setting]:
+    settings = []
+    for name, parameter in resolved_parameters(model).items():
+        found = resolved_words(model, name, parameter)
+        is_default = parameter.is_default and found is None
+        settings.append(Setting(name, value_in_words(parameter.given), found, is_default))
+    return settings

@@ -12,11 +12,10 @@ from vrmf import formulations
 from vrmf.arrays import Array, row_norms
 from vrmf.auto_weights import DataSummary, chosen_weight
 from vrmf.block import Block
-from vrmf.checks import real_number
+from vrmf.checks import is_auto, real_number
 from vrmf.coding import Atoms
 from vrmf.estimators.modelling import Weights
 from vrmf.estimators.rank_finding import RankFinding, balanced_rows
-from vrmf.estimators.recovering import is_auto
 from vrmf.formulations import Formulation
 from vrmf.problem import Problem
 from vrmf.recovery.family import NEGLIGIBLE

@@ -127,7 +127,3 @@ def known_noise(progress: Progress, report: Report, find: Callable[[], float]) -
     if progress.noise is not None:
         return progress.noise
     return math.nan if report.stats is None else find()
-
-
-def is_auto(value: Any) -> bool:
-    return isinstance(value, str) and value == "auto"

@@ -12,11 +12,10 @@ from vrmf import formulations
 from vrmf.arrays import Array, row_norms
 from vrmf.auto_weights import DataSummary, chosen_weight
 from vrmf.callers import level_of_caller
-from vrmf.checks import check_range
+from vrmf.checks import check_range, is_auto
 from vrmf.coding import Atoms
 from vrmf.estimators.modelling import Weights
 from vrmf.estimators.rank_finding import RankFinding, balanced_rows
-from vrmf.estimators.recovering import is_auto
 from vrmf.formulations import Formulation
 from vrmf.recovery.family import NEGLIGIBLE
 from vrmf.recovery.fitted_noise import LOOK

@@ -9,11 +9,10 @@ from typing import Any, ClassVar
 from vrmf import formulations
 from vrmf.arrays import Array
 from vrmf.auto_weights import DataSummary, chosen_weight
-from vrmf.checks import real_number
+from vrmf.checks import is_auto, real_number
 from vrmf.dictionaries import atoms_from_rows
 from vrmf.estimators.modelling import Weights
 from vrmf.estimators.rank_finding import RankFinding, balanced_rows
-from vrmf.estimators.recovering import is_auto
 from vrmf.estimators.recovering_streams import Recovering
 from vrmf.formulations import Formulation
 from vrmf.recovery.progress import PROGRESS

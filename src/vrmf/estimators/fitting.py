@@ -24,7 +24,7 @@ from vrmf.running.history import History, Iterate
 from vrmf.running.loop import Outcome, Watch, until_stopped
 from vrmf.running.stream import Stream
 from vrmf.solvers import AbstractSolver
-from vrmf.solvers.smm import SMMState
+from vrmf.solvers.streams import state_after_fit
 from vrmf.sources import AbstractSource
 from vrmf.sources.lazy import lazy_part
 
@@ -161,7 +161,7 @@ class Fitting(CallbackSupportMixin, Watched, Streaming, Inference):
         self.stop_reason_ = outcome.reason.text
         self.history_ = outcome.history.as_columns()
         self._set_weights(source.n_samples, stage.weights)
-        self.stream_ = Stream(SMMState.after_fit(report.D, report.stats, stage.seed), stage.weights)
+        self.stream_ = Stream(state_after_fit(report.D, report.stats, stage.seed), stage.weights)
 
     def _set_or_delete(self, name: str, value: Any) -> None:
         """Set an attribute, or delete what another fit has set if there is no value."""
@@ -185,7 +185,7 @@ class Fitting(CallbackSupportMixin, Watched, Streaming, Inference):
             "n_passes_": current.passes,
             "n_samples_seen_": source.n_samples,
             "stop_reason_": "under way: a callback looks at it",
-            "stream_": Stream(SMMState.after_fit(current.D, None, stage.seed), stage.weights),
+            "stream_": Stream(state_after_fit(current.D, None, stage.seed), stage.weights),
         }
         mean = {} if source.mean is None else {"mean_": source.mean}
         for name, value in (known | mean).items():

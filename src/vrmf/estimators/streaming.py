@@ -16,9 +16,9 @@ from vrmf.problem import Problem
 from vrmf.running.history import History
 from vrmf.running.stage import Stage
 from vrmf.running.stream import SEEN, Stream, without_data
-from vrmf.solvers import SMM, AbstractSolver, AbstractStreamSolver
+from vrmf.solvers import AbstractSolver, AbstractStreamSolver
 from vrmf.solvers.base import State
-from vrmf.solvers.smm import STREAM_FORGETTING, STREAM_ROWS
+from vrmf.solvers.streams import epoch_of_stream, solver_for_streams
 from vrmf.sources import AbstractSource, as_source, single_threaded_blas
 
 #: When the scale of the data has changed by more than this factor, atoms of free size are rescaled, and an
@@ -119,7 +119,7 @@ class Streaming(AbstractModel):
         state = solver.rescaled(state, self._size_factors(state, self.formulation_))
         with single_threaded_blas():
             problem = Problem(self.formulation_, source)
-            state = solver.absorb(problem, state, epoch_rows=STREAM_ROWS * len(state.D))
+            state = solver.absorb(problem, state, epoch_rows=epoch_of_stream(len(state.D)))
         self._set_weights(remembered, stream.weights)
         self._set_learned(solver, Stream(state, stream.weights), steps + 1)
 
@@ -142,7 +142,7 @@ class Streaming(AbstractModel):
         self.stop_reason_ = f"stream: {self.n_samples_seen_} rows seen"
 
     def _stream_solver(self) -> AbstractStreamSolver:
-        return self._solver().for_streams() or SMM(forgetting=STREAM_FORGETTING)
+        return solver_for_streams(self._solver())
 
     def _first_stream(self, solver: AbstractStreamSolver, source: AbstractSource) -> Stream:
         """Return the state and the weights with which a stream begins, from its first rows."""

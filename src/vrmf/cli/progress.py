@@ -13,7 +13,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 
 from vrmf.estimators import AbstractFactorizer
 from vrmf.estimators.progress import told_of
-from vrmf.estimators.reporting import watched
+from vrmf.estimators.reporting import watching
 from vrmf.running.history import History, Iterate
 
 #: Columns of a terminal from which on there is a bar beside the words.
@@ -44,7 +44,7 @@ def progress(estimator: AbstractFactorizer, is_wanted: bool) -> Iterator[None]:
             words = as_many_as_fit(told, room)
             bar.update(task, description=f"epoch {current.epoch}", completed=share, told=words)
 
-        with watched(estimator, watch):
+        with watching(estimator, watch):
             yield
 
 

@@ -16,6 +16,7 @@ from vrmf.comparing.measuring import Snapshot, WarmProblem, Yardstick
 from vrmf.comparing.peers import Setting, peers_of
 from vrmf.dictionaries import atoms_from_rows, feasible
 from vrmf.estimators import ESTIMATORS, AbstractFactorizer
+from vrmf.estimators.modelling import weights_in_use
 from vrmf.formulations import Formulation
 from vrmf.problem import Problem
 from vrmf.solvers import SOLVERS
@@ -157,7 +158,7 @@ def compare(
     )
     first, start_seconds = _timed_start(estimator, rows, n_components)
     problem = Problem(first.stage.formulation, as_source(rows, n_jobs=threads))
-    weights = estimator.weights_for(len(rows), first.stage.weights)
+    weights = weights_in_use(estimator, len(rows), first.stage)
     setting = Setting(rows, problem, first.D, weights, first.stage.seed, threads)
     ours = [our_solver(name, problem, first.D, first.stage.seed, start_seconds) for name in solvers]
     others, missing = peers_of(model, setting) if peers else ([], [])

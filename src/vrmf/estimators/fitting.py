@@ -123,7 +123,7 @@ class Fitting(CallbackSupportMixin, Watched, Streaming, Inference):
             checkpoint=checkpoint,
             verbose=int(self.verbose),
             record_every=self.record_every,
-            watcher=self.watcher,
+            watcher=self._watcher,
             tell=tell,
         )
 

@@ -90,7 +90,7 @@ class MaxNormDecomposition(RankFinding):
             PROGRESS: self._progress(source, summary, outlier_alpha),
         }
 
-    def weights_for(self, n_samples: float, weights: Weights) -> Weights:
+    def _weights_for(self, n_samples: float, weights: Weights) -> Weights:
         n, d = n_samples, weights["features"]
         return weights | {"alpha": weights["alpha"] * (1.0 if d is None else (max(n, d) * n * d) ** 0.5)}
 
@@ -98,7 +98,7 @@ class MaxNormDecomposition(RankFinding):
         if self._leads_to_last(weights):
             alpha = self._classical(n_samples, weights)
             return formulations.robust_pca(alpha, weights["outlier_alpha"], n_samples)
-        alpha = self.weights_for(n_samples, weights)["alpha"]
+        alpha = self._weights_for(n_samples, weights)["alpha"]
         return formulations.max_norm_decomposition(
             alpha, weights["outlier_alpha"], n_samples, weights["ridge"]
         )

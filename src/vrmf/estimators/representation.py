@@ -170,7 +170,7 @@ class LowRankRepresentation(RankFinding):
             d = weights["basis"].shape[1]
             return formulations.robust_pca(*_classical(weights, n_samples, d), n_samples)
         penalty = self._penalty(n_samples, weights)
-        alpha = self.weights_for(n_samples, weights)["alpha"]
+        alpha = self._weights_for(n_samples, weights)["alpha"]
         return formulations.low_rank_representation(alpha, weights["outlier_alpha"], penalty)
 
     def _penalty(self, n_samples: float, weights: Weights) -> Any:
@@ -201,7 +201,7 @@ class LowRankRepresentation(RankFinding):
                 )
         return penalty
 
-    def weights_for(self, n_samples: float, weights: Weights) -> Weights:
+    def _weights_for(self, n_samples: float, weights: Weights) -> Weights:
         growth = _pairs(n_samples, weights["basis"].shape[1]) if weights["per_sample"] else 1
         return weights | {"alpha": weights["alpha"] * growth}
 
@@ -218,7 +218,7 @@ class LowRankRepresentation(RankFinding):
             return balanced_rows(rows, n_samples)
         # The size at which the penalties of the atoms and of codes of size 1/size are in balance.
         cost = 2 * formulation.dictionary.value(rows)
-        return rows * (self.weights_for(n_samples, weights)["alpha"] / cost if cost > 0 else 1.0) ** 0.25
+        return rows * (self._weights_for(n_samples, weights)["alpha"] / cost if cost > 0 else 1.0) ** 0.25
 
 
 def _classical(weights: Weights, n: float, d: int) -> tuple[float, float]:

@@ -103,13 +103,13 @@ class RobustPCA(RankFinding):
             PROGRESS: self._progress(source, summary, outlier_alpha),
         }
 
-    def weights_for(self, n_samples: float, weights: Weights) -> Weights:
+    def _weights_for(self, n_samples: float, weights: Weights) -> Weights:
         d = weights["features"]
         growth = 1.0 if d is None else max(n_samples, d) ** 0.5
         return weights | {"alpha": weights["alpha"] * growth}
 
     def _formulation(self, n_samples: float, weights: Weights) -> Formulation:
-        alpha = self.weights_for(n_samples, weights)["alpha"]
+        alpha = self._weights_for(n_samples, weights)["alpha"]
         return formulations.robust_pca(alpha, weights["outlier_alpha"], n_samples)
 
     def _start_rows(self, formulation: Formulation, rows: Array, n_samples: int, weights: Weights) -> Array:

@@ -90,7 +90,7 @@ def _tell_model(screen: Screen, path: Path, estimator: Any) -> None:
     found = resolved_parameters(estimator)
     screen.fact("parameters", {name: each.value for name, each in found.items()})
     for name, each in found.items():
-        if each.is_telling:
+        if each.is_notable:
             screen.note(f"{name:<16}{each.words}")
 
 

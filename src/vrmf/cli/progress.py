@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
 from vrmf.estimators import AbstractFactorizer
-from vrmf.estimators.progress import told_of
+from vrmf.estimators.progress import progress_words
 from vrmf.estimators.reporting import watching
 from vrmf.running.history import History, Iterate
 
@@ -58,7 +58,7 @@ def shown(estimator: Any, current: Iterate, history: History) -> tuple[float, li
     share = epochs / estimator.max_iter
     if estimator.max_time is not None:
         left, share = min(left, estimator.max_time - seconds), max(share, seconds / estimator.max_time)
-    cost, *measured = told_of(current, history)
+    cost, *measured = progress_words(current, history)
     known = [] if math.isinf(left) else [f"at most {_duration(max(0.0, left))} left"]
     return min(1.0, share), [*known, *measured, cost, f"k = {len(current.D)}"]
 

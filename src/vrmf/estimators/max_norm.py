@@ -23,7 +23,7 @@ from vrmf.recovery.fitted_noise import LOOK
 from vrmf.recovery.progress import PROGRESS
 from vrmf.sources import AbstractSource
 
-#: How much larger atoms are than those with which all codes of a start are in the ball.
+#: Factor by which the first atoms exceed the size at which all codes are in the ball.
 ROOM = 1.1
 
 
@@ -34,8 +34,8 @@ class MaxNormDecomposition(RankFinding):
     Minimises the mean of ½‖x − hD − r‖² + outlier_alpha · ‖r‖₁ over ‖h‖₂ ≤ 1, plus (alpha/2n) times
     the largest squared norm of a column of D (there is a column for each feature).
 
-    By default stages of RobustPCA lead to it, with weights that fall down to the noise. What they find is
-    the start of a last stage, in which alpha is next to nothing.
+    By default the first stages are those of RobustPCA, with weights that fall to the level of the noise.
+    Their result is the start of the last stage, in which alpha is negligible.
 
     Parameters
     ----------

@@ -24,7 +24,7 @@ Weights = dict[str, Any]
 
 
 class AbstractModel(CommonParameters):
-    """What a concrete estimator says of its formulation, and the first stage of a fit."""
+    """The formulation of an estimator, which its subclasses define, and the first stage of a fit."""
 
     components_: Array
 
@@ -45,7 +45,7 @@ class AbstractModel(CommonParameters):
         return weights
 
     def _set_weights(self, n_samples: float, weights: Weights) -> None:
-        """Set what the weights among the parameters have become, numbers or terms, as attributes."""
+        """Set the values of weights that are parameters, numbers or terms, as attributes."""
         names = self.get_params(deep=False)
         for name, value in self._weights_for(n_samples, weights).items():
             if name in names and isinstance(value, float | AbstractTerm):

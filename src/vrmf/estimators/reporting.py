@@ -1,4 +1,4 @@
-"""What a fit records while it runs, and what it warns of when it ends."""
+"""What a fit records while it runs, and the warnings at its end."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def recorder(
 
 
 def warn_of_size(n_components: int | None, n_samples: int, n_features: int) -> None:
-    """Warn of more atoms than the data can tell apart, or than codes can be found for in good time."""
+    """Warn of more atoms than the data determine, or than codes can be found for in good time."""
     if n_components is None:
         return
     if n_components > n_samples:

@@ -23,12 +23,11 @@ from vrmf.recovery.progress import PROGRESS
 from vrmf.seen import remembered_rows
 from vrmf.sources import AbstractSource
 
-#: The strength of a penalty on the rank where that is bounded by a basis that the user gives.
+#: The strength of the penalty on the rank, relative to that of RobustPCA, along a basis that is given.
 BOUNDED = 0.5
 
-
-#: The largest power of data that there is, in double precision, and of small ones in theirs: alpha is in
-#: proportion to the fourth.
+#: The largest power of the data in any computation, which must stay in the range of double precision (and
+#: of the dtype for small entries): alpha is in proportion to the fourth.
 POWER = 6
 
 
@@ -120,11 +119,11 @@ class LowRankRepresentation(RankFinding):
             PROGRESS: self._progress(source, summary, outlier_alpha),
         }
         if self.basis_map is not None or self.residual_map is not None:
-            self._penalty(source.n_samples, weights)  # which raises before any work if they will not do
+            self._penalty(source.n_samples, weights)  # raises before any work if the maps do not fit
         return weights
 
     def _basis_weights(self, basis: Array) -> tuple[float, float, float]:
-        """Return λ₃, and what it costs to go along the basis, on average and where it costs most."""
+        """Return λ₃, and the eigenvalue of Q along the basis: that of its mean energy, and the largest."""
         sizes = np.linalg.svd(basis.astype(np.float64), compute_uv=False)
         energies = np.square(sizes[sizes > np.finfo(basis.dtype).eps ** 0.5 * sizes[0]])
         energies = energies if len(energies) else np.ones(1)
@@ -142,7 +141,7 @@ class LowRankRepresentation(RankFinding):
         if not np.any(D) or not np.any(weights["basis"]):
             return weights
         rows, outlier_alpha = weights["basis"], weights["outlier_alpha"]
-        # Codes are about ‖x‖/‖d‖, and what outliers pull at them is bounded by outlier_alpha.
+        # Codes are about ‖x‖/‖d‖, and the pull of outliers on them is bounded by outlier_alpha.
         ridge = (
             NEGLIGIBLE * outlier_alpha * float(np.mean(np.square(row_norms(D))) / np.max(row_norms(rows)))
         )
@@ -174,7 +173,7 @@ class LowRankRepresentation(RankFinding):
         return formulations.low_rank_representation(alpha, weights["outlier_alpha"], penalty)
 
     def _penalty(self, n_samples: float, weights: Weights) -> Any:
-        """Return ψ, or say what is wrong with the maps that were given."""
+        """Return ψ; raise if the maps that were given do not fit."""
         basis, strength = weights["basis"], weights["dictionary_alpha"]
         penalty: Any
         if (self.basis_map is None) != (self.residual_map is None):

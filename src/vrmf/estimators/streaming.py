@@ -1,4 +1,4 @@
-"""Learning from streams: one batch of rows after another, each of which counts whole or not at all."""
+"""Learning from streams, one batch of rows after another. A batch that is refused changes nothing."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ class Streaming(AbstractModel):
     def partial_fit(self, X: Any, y: Any = None) -> Self:
         """Learn from one more batch of rows, of any size, or from each batch of an iterator.
 
-        A stream is no finite sum, so variance reduction and batch steps have no meaning here: with
-        those solvers the batch is taken by SMM that forgets a poor start, and ``solver_`` says so.
+        A stream is no finite sum, so variance reduction and batch steps have no meaning here. With
+        those solvers SMM with forgetting learns the batch, and is ``solver_`` afterwards.
         Automatic weights follow all rows seen: they are derived anew when the scale of the data has
         changed by 1%, or the number of rows by a quarter; those of models with outliers follow the noise of
         each batch. n inside ψ and inside weights is the number of rows that the solver remembers. The
@@ -168,7 +168,7 @@ class Streaming(AbstractModel):
         return Stream(state, weights | {SEEN: seen.settled()})
 
     def _begins_anew(self, stream: Stream, before: int, now: int) -> bool:
-        """Whether a stream of ``now`` rows is learned anew, since those before this batch told little."""
+        """Whether a stream of ``now`` rows is learned anew, since there were few before this batch."""
         return False
 
     def _first_stage(self, source: AbstractSource) -> Stage:

@@ -27,10 +27,10 @@ class RobustPCA(RankFinding):
     Over all rows this is ½‖X − L − S‖² + alpha · ‖L‖_* + outlier_alpha · ‖S‖₁ for L of rank at most k:
     stable principal component pursuit.
 
-    By default both weights fall from stage to stage, down to the level of the noise, and atoms come and go
-    as they call for. So data without noise are recovered to rounding where principal component pursuit
-    recovers them. A last stage removes most of the shrinkage: its alpha is a tenth. Components are ordered
-    by an SVD.
+    By default both weights fall from stage to stage, down to the level of the noise, and atoms are added
+    and dropped accordingly. So data without noise are recovered to rounding where principal component
+    pursuit recovers them. A last stage removes most of the shrinkage: its alpha is a tenth. Components are
+    ordered by an SVD.
 
     Parameters
     ----------

@@ -213,7 +213,7 @@ def growing_noise(found: Findings, choice: Choice) -> str | None:
     )
 
 
-def one_feature_or_row(found: Findings, choice: Choice) -> str | None:
+def one_feature(found: Findings, choice: Choice) -> str | None:
     """No more than one component is possible."""
     if found.n_features > 1:
         return None
@@ -245,7 +245,7 @@ DOUBTS: tuple[Doubt, ...] = (
     few_rows,
     few_features,
     no_structure,
-    one_feature_or_row,
+    one_feature,
     missing,
     uneven_scales,
     some_rows,

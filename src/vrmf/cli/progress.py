@@ -49,7 +49,7 @@ def progress(estimator: AbstractFactorizer, is_wanted: bool) -> Iterator[None]:
 
 
 def shown(estimator: Any, current: Iterate, history: History) -> tuple[float, list[str]]:
-    """Return the place of an iterate in the budget, and what to say of it, the most telling first.
+    """Return the share of the budget that is used, and words about the fit, the most important first.
 
     A fit ends sooner than its budget if it is stationary, so the time left is an upper bound.
     """

@@ -16,7 +16,7 @@ import numpy as np
 from benchmarks.common import Array
 from benchmarks.solver_runs import RANKING_CODER, measurements, rounded
 from vrmf import formulations
-from vrmf.comparing.measuring import WarmProblem, Yardstick, watched
+from vrmf.comparing.measuring import WarmProblem, Yardstick, within_budget
 from vrmf.running.history import Iterate
 from vrmf.running.loop import iterate
 from vrmf.solvers import VR, AbstractSolver, Algorithm1, Batch
@@ -128,7 +128,7 @@ def descent(
     """Run until ‖Γ‖² ≤ ε or the budget ends; the samples are None if it does."""
     clock, full, lowest, epochs, samples = Clock(), 0, math.inf, 0, None
     passes = min(PASSES, most / problem.n_samples)
-    run = watched(iterate(solver, problem, D, 0), passes, seconds)
+    run = within_budget(iterate(solver, problem, D, 0), passes, seconds)
     for current, measured in measurements(run, Yardstick(problem), clock.struck):
         full, lowest, epochs = full + 1, min(lowest, measured.stationarity), current.epoch
         if measured.stationarity <= epsilon:

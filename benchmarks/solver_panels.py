@@ -26,7 +26,7 @@ from benchmarks.solver_runs import (
     snapshots,
 )
 from benchmarks.solver_search import constants, tuned
-from vrmf.comparing.measuring import Snapshot, Yardstick, warm_up, watched
+from vrmf.comparing.measuring import Snapshot, Yardstick, warm_up, within_budget
 from vrmf.problem import Problem
 from vrmf.running.loop import iterate
 from vrmf.solvers import VR, AbstractSolver, Batch
@@ -226,7 +226,7 @@ def descent(
     yardstick, grid = Yardstick.of(problem), Grid(0.5, 1.15)
     first, last = yardstick.measured(D).stationarity, STATIONARITY_LEVELS[-1]
     points, clock = [(0.0, 1.0)], 0.0
-    run = watched(iterate(solver, problem, D, 0), passes, seconds)
+    run = within_budget(iterate(solver, problem, D, 0), passes, seconds)
     for current, measured in measurements(run, yardstick, lambda current: grid.passed(current.passes)):
         points.append((current.passes, measured.stationarity / first))
         clock = current.seconds

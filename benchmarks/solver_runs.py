@@ -10,7 +10,7 @@ import numpy as np
 
 from benchmarks.common import Array
 from vrmf.coding import Coder
-from vrmf.comparing.measuring import Snapshot, WarmProblem, Yardstick, kept, snapshots_of, watched
+from vrmf.comparing.measuring import Snapshot, WarmProblem, Yardstick, kept, snapshots_of, within_budget
 from vrmf.dictionaries import feasible
 from vrmf.measurement import Measurement
 from vrmf.running.history import Iterate
@@ -44,7 +44,7 @@ def snapshots(run: Iterator[Iterate], passes: float, seconds: float, ratio: floa
     """Return the dictionaries at a geometric grid of passes from 0.1 on, the start and the end."""
     grid = Grid(0.1, ratio)
     return kept(
-        snapshots_of(watched(run, passes, seconds)),
+        snapshots_of(within_budget(run, passes, seconds)),
         lambda snapshot: snapshot.passes == 0 or grid.passed(snapshot.passes),
     )
 
@@ -105,7 +105,7 @@ def polished(
 ) -> float:
     """Return the lowest objective that batch steps from D find until ‖Γ‖² is ``enough``."""
     lowest = math.inf
-    for current in watched(iterate(Batch(), problem, D, 0), steps, seconds):
+    for current in within_budget(iterate(Batch(), problem, D, 0), steps, seconds):
         measured = current.state.measured
         if measured is not None:
             lowest = min(lowest, measured.objective)

@@ -12,7 +12,7 @@ import numpy as np
 
 from benchmarks.common import Array
 from benchmarks.solver_runs import RANKING_CODER
-from vrmf.comparing.measuring import watched
+from vrmf.comparing.measuring import within_budget
 from vrmf.problem import Problem
 from vrmf.running.history import Iterate
 from vrmf.running.loop import iterate
@@ -72,7 +72,7 @@ def search(
 
 def _objective(problem: Problem, run: Iterator[Iterate], stage: Stage, rows: Array) -> float:
     """Take a run to the end of a stage and return its objective on some rows, inf if it diverges."""
-    ends = deque(watched(run, stage.passes, stage.seconds), maxlen=1)
+    ends = deque(within_budget(run, stage.passes, stage.seconds), maxlen=1)
     if not ends or not (ends[0].passes >= stage.passes or ends[0].seconds >= stage.seconds):
         return math.inf
     D = ends[0].D

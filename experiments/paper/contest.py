@@ -28,7 +28,7 @@ from vrmf.comparing.measuring import (
     Yardstick,
     curve,
     measured_at,
-    watched,
+    within_budget,
 )
 from vrmf.problem import Problem
 from vrmf.running.history import Iterate
@@ -165,7 +165,7 @@ def searched_sgd(case: Case, D: Array, method: str = "auto") -> dict[str, Any]:
 
 def objective_after(problem: Problem, run: Iterator[Iterate], passes: float) -> float:
     """Take a run to a number of passes and return its objective on some rows, inf if it diverges."""
-    ends = deque(watched(run, passes), maxlen=1)
+    ends = deque(within_budget(run, passes), maxlen=1)
     if not ends or ends[0].passes < passes:
         return math.inf
     D = ends[0].D
@@ -194,7 +194,7 @@ def reference(
     batch = Batch(reseed=False, coder=coder_by(method, tol=1e-9))
     first, best, current = math.nan, (math.inf, math.nan), None
     began = time.perf_counter()
-    for current in watched(iterate(batch, WarmProblem.like(problem), D, 0), passes, seconds):
+    for current in within_budget(iterate(batch, WarmProblem.like(problem), D, 0), passes, seconds):
         measured = current.state.measured
         if measured is None:
             continue
@@ -214,7 +214,7 @@ def reference(
 
 def best_known(problem: Problem, D: Array, passes: float, seconds: float) -> dict[str, float]:
     """Return the lowest objective of a long run of the default VR."""
-    ends = deque(watched(iterate(VR(), problem, D, 0), passes, seconds), maxlen=1)
+    ends = deque(within_budget(iterate(VR(), problem, D, 0), passes, seconds), maxlen=1)
     measured = Yardstick.of(problem).measured(ends[0].D)
     return {
         "f": measured.objective,

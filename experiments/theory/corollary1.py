@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from experiments.base import Experiment, Results, Scale, Step
 from experiments.theory.fits import doublings, fitted_slope
 from vrmf.arrays import Array
-from vrmf.comparing.measuring import JUDGING_CODER, Yardstick, watched
+from vrmf.comparing.measuring import JUDGING_CODER, Yardstick, within_budget
 from vrmf.dictionaries import atoms_from_rows
 from vrmf.formulations import Formulation
 from vrmf.problem import Problem
@@ -57,7 +57,7 @@ def samples_to_reach(
 ) -> int | None:
     """Return how many codes are solved until ‖Γ‖² ≤ ε; those that measure it do not count."""
     judge, due = Yardstick.of(problem), 0.0
-    for current in watched(iterate(solver, problem, D, seed), passes=LIMIT):
+    for current in within_budget(iterate(solver, problem, D, seed), passes=LIMIT):
         if current.state.solved >= due:
             excess = judge.measured(current.D).stationarity / epsilon
             if excess <= 1:

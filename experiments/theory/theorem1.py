@@ -18,7 +18,7 @@ from experiments.theory.fits import (
     under,
 )
 from vrmf.arrays import Array
-from vrmf.comparing.measuring import JUDGING_CODER, Yardstick, watched
+from vrmf.comparing.measuring import JUDGING_CODER, Yardstick, within_budget
 from vrmf.formulations import Formulation, dictionary_learning, nonnegative
 from vrmf.problem import Problem
 from vrmf.running.loop import iterate
@@ -73,7 +73,7 @@ def constants(name: str, results: Results) -> dict[str, Any]:
 def best_known(problem: Problem, D: Array) -> Array:
     """Return where a long run of the batch method ends."""
     last = D
-    for current in watched(iterate(Batch(), problem, D, 0), passes=LONG):
+    for current in within_budget(iterate(Batch(), problem, D, 0), passes=LONG):
         last = current.D
     return last
 

@@ -103,13 +103,15 @@ def hashes(model: Any, X: Any) -> dict[str, str]:
     }
 
 
+def model(name: str, **options: Any) -> Any:
+    """Return an estimator with the options of all fits and its own."""
+    groups = {"groups": [[0, 1], [2, 3]]} if name == "group-dictionary-learning" else {}
+    return ESTIMATORS[name](**(OPTIONS | groups | options))
+
+
 def fits(folder: Path) -> Iterator[tuple[str, Callable[[], dict[str, str]]]]:
     """Yield the fits by name, each as a function that returns its hashes."""
     X = rows()
-    groups = {"group-dictionary-learning": {"groups": [[0, 1], [2, 3]]}}
-
-    def model(name: str, **options: Any) -> Any:
-        return ESTIMATORS[name](**(OPTIONS | groups.get(name, {}) | options))
 
     def fitted(name: str, data: Any, **options: Any) -> Callable[[], dict[str, str]]:
         return lambda: hashes(model(name, **options).fit(data), X.astype(getattr(data, "dtype", float)))

@@ -24,7 +24,7 @@ from benchmarks.coding_overcomplete import overcomplete, overcomplete_others
 from benchmarks.coding_pass import anchor_pass
 from benchmarks.coding_precision import precision
 from benchmarks.coding_structured import group, nonnegative
-from benchmarks.common import machine, read, write
+from benchmarks.common import RESULTS, machine, read, write
 
 PARTS: dict[str, Callable[[], Any]] = {
     "lasso": lasso,
@@ -62,7 +62,7 @@ def main() -> None:
             write("coding", results)
     from benchmarks.coding_figures import draw
 
-    draw(results)
+    draw(results, RESULTS)
 
 
 if __name__ == "__main__":

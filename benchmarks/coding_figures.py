@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,6 @@ import numpy as np
 from matplotlib.ticker import NullFormatter
 
 from benchmarks.coding_growth import slope
-from benchmarks.common import RESULTS
 from benchmarks.reporting import INK, OURS, machine_line, plain, save
 
 COMPARED = (
@@ -25,29 +25,30 @@ COMPARED = (
 )
 
 
-def draw(results: dict[str, Any]) -> None:
-    """Write the table and every figure whose results are there."""
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    rows = [row for part in COMPARED for row in results.get(part, [])]
-    if rows:
-        (RESULTS / "coding.md").write_text(table(rows, results))
+def draw(results: dict[str, Any], folder: Path) -> None:
+    """Write the table and every figure that has results into a folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if rows := compared(results):
+        (folder / "coding.md").write_text(markdown(results), encoding="utf-8")
         drawn = [row for row in rows if row["peer"] != "float64" and " nonzeros" not in row["name"]]
-        ratios(drawn, RESULTS / "coding_ratios.svg")
-    if "overcomplete" in results:
-        overcomplete(results["overcomplete"], RESULTS / "coding_overcomplete.svg")
-    if "growth" in results:
-        growth(results["growth"], RESULTS / "coding_growth.svg")
-    if "anchor_pass" in results:
-        shares(results["anchor_pass"], RESULTS / "coding_shares.svg")
+        ratios(drawn, folder / "coding_ratios.svg")
+    for part, figure in FIGURES.items():
+        if part in results:
+            figure(results[part], folder / f"coding_{NAMES.get(part, part)}.svg")
 
 
-def table(rows: list[dict[str, Any]], results: dict[str, Any]) -> str:
+def compared(results: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the comparisons of all parts."""
+    return [row for part in COMPARED for row in results.get(part, [])]
+
+
+def markdown(results: dict[str, Any]) -> str:
     """Return the comparisons as a Markdown table."""
     lines = [
         "| work | against | times faster | wanted | ours, s | theirs, s |",
         "|---|---|---|---|---|---|",
     ]
-    for row in rows:
+    for row in compared(results):
         ours, theirs = row["seconds"].values()
         numbers = f"{row['ratio']:.1f} | {row['wanted']:g} | {ours:.4f} | {theirs:.3f}"
         lines.append(f"| {row['name']} | {row['peer']} | {numbers} |")
@@ -137,3 +138,12 @@ def shares(passes: list[dict[str, Any]], path: Path) -> None:
     axes.legend(frameon=False, fontsize=7, ncols=5, loc="lower center", bbox_to_anchor=(0.5, 1.0))
     plain(axes)
     save(figure, path)
+
+
+#: The figures of parts, and their names where these differ.
+FIGURES: dict[str, Callable[[Any, Path], None]] = {
+    "overcomplete": overcomplete,
+    "growth": growth,
+    "anchor_pass": shares,
+}
+NAMES = {"anchor_pass": "shares"}

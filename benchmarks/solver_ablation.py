@@ -18,7 +18,7 @@ from unittest import mock
 from benchmarks.common import Array
 from benchmarks.solver_problems import CASES, Case
 from benchmarks.solver_runs import rounded, snapshots
-from vrmf.comparing.measuring import Yardstick
+from vrmf.comparing.measuring import Yardstick, warm_up
 from vrmf.problem import Problem
 from vrmf.running.loop import iterate
 from vrmf.solvers import VR, opening, vr
@@ -81,6 +81,7 @@ def ablation(seeds: tuple[int, ...] = (0, 1, 2)) -> dict[str, Any]:
     results = {}
     for name in PROBLEMS:
         case = CASES[name]()
+        warm_up(VR(), case.problem, case.start(seeds[0]))
         runs = {variant: [_run(case, *VARIANTS[variant], seed) for seed in seeds] for variant in VARIANTS}
         firsts = [Yardstick.of(case.problem).measured(case.start(seed)).objective for seed in seeds]
         # The best objective is that of a longer run of the default, or of a variant that is lower.

@@ -79,7 +79,7 @@ def best_known(problem: Problem, D: Array) -> Array:
 
 
 def bound(known: Results, total: Any) -> Any:
-    """Return the right side of Theorem 1 after so many inner steps mS in total."""
+    """Return the right side of Theorem 1 after mS inner steps in total."""
     eta = known["theorem"]
     return known["fall"] / (eta * (0.5 - eta * known["lipschitz"])) / total
 
@@ -111,7 +111,7 @@ def draw(results: Results) -> dict[str, Figure]:
 
 
 def table(results: Results) -> str:
-    """Tell slopes and distances from the bound."""
+    """Return slopes and distances from the bound."""
     lines = [
         "| problem | step size | mS | mean ‖Γ‖² | bound / mean | largest run / mean | late slope |",
         "| --- | --- | --- | --- | --- | --- | --- |",

@@ -1,10 +1,10 @@
-"""Whether a change keeps the bits: hashes of what all estimators, solvers and sources give on small data.
+"""Whether a change keeps the bits: hashes of the results of all estimators, solvers and sources.
 
     python benchmarks/bits.py record before.json     # with the version before
-    python benchmarks/bits.py compare before.json    # with this one: tells what differs, and exits with 1
+    python benchmarks/bits.py compare before.json    # with this one: prints what differs, and exits with 1
 
-Hashes are of dictionaries, histories without seconds, and codes. They hold on one machine only, since
-products of matrices round differently on another, so they are not kept with the results.
+Hashes are of dictionaries, histories without seconds, and codes, on small data. They are not kept with the
+results of benchmarks, since products of matrices round differently on another machine.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +30,8 @@ from vrmf.sources import as_source
 
 N, D, K = 300, 14, 4
 
-#: Of all fits that say nothing else.
-OPTIONS = {"n_components": K, "random_state": 0, "max_iter": 4, "tol": 0}
+#: Options of a fit, unless it has others.
+OPTIONS: dict[str, Any] = {"n_components": K, "random_state": 0, "max_iter": 4, "tol": 0}
 
 
 def rows(dtype: Any = np.float64) -> Any:
@@ -42,12 +43,7 @@ def rows(dtype: Any = np.float64) -> Any:
 
 
 def solvers_to_try() -> dict[str, Any]:
-    """Return solvers by name; the paper's algorithm is a solver of its own, or an option of VR."""
-    literal = getattr(solvers, "Algorithm1", None)
-
-    def paper(**options: Any) -> Any:
-        return literal(**options) if literal is not None else solvers.Algorithm1(**options)  # type: ignore[call-arg]
-
+    """Return solvers by name."""
     return {
         "vr": solvers.VR(),
         "vr, small batches": solvers.VR(batch_size=7, inner_steps=5),
@@ -59,10 +55,12 @@ def solvers_to_try() -> dict[str, Any]:
         "sgd": solvers.SGD(),
         "batch": solvers.Batch(),
         "batch, plain": solvers.Batch(momentum=False),
-        "algorithm 1": paper(step_size=0.01),
-        "algorithm 1, automatic step": paper(),
-        "algorithm 1, tau": paper(step_size=0.01, tau=0.1),
-        "algorithm 1, random": paper(step_size=0.01, option="random", batch_size=5, inner_steps=6),
+        "algorithm 1": solvers.Algorithm1(step_size=0.01),
+        "algorithm 1, automatic step": solvers.Algorithm1(),
+        "algorithm 1, tau": solvers.Algorithm1(step_size=0.01, tau=0.1),
+        "algorithm 1, random": solvers.Algorithm1(
+            step_size=0.01, option="random", batch_size=5, inner_steps=6
+        ),
     }
 
 
@@ -105,13 +103,15 @@ def hashes(model: Any, X: Any) -> dict[str, str]:
     }
 
 
-def fits(folder: Path) -> Iterator[tuple[str, Callable[[], dict[str, str]]]]:
-    """Yield what is fitted, by name, with a function that does it."""
-    X = rows()
-    groups = {"group-dictionary-learning": {"groups": [[0, 1], [2, 3]]}}
+def model(name: str, **options: Any) -> Any:
+    """Return an estimator with the options of all fits and its own."""
+    groups = {"groups": [[0, 1], [2, 3]]} if name == "group-dictionary-learning" else {}
+    return ESTIMATORS[name](**(OPTIONS | groups | options))
 
-    def model(name: str, **options: Any) -> Any:
-        return ESTIMATORS[name](**(OPTIONS | groups.get(name, {}) | options))
+
+def fits(folder: Path) -> Iterator[tuple[str, Callable[[], dict[str, str]]]]:
+    """Yield the fits by name, each as a function that returns its hashes."""
+    X = rows()
 
     def fitted(name: str, data: Any, **options: Any) -> Callable[[], dict[str, str]]:
         return lambda: hashes(model(name, **options).fit(data), X.astype(getattr(data, "dtype", float)))
@@ -128,6 +128,12 @@ def fits(folder: Path) -> Iterator[tuple[str, Callable[[], dict[str, str]]]]:
         model(name, solver=solver, checkpoint=path, max_iter=2).fit(X)
         return hashes(model(name, solver=solver, checkpoint=path, max_iter=5).fit(X), X)
 
+    def refitted(name: str) -> dict[str, str]:
+        return hashes(model(name, warm_start=True).fit(X).fit(X), X)
+
+    def transformed(name: str) -> dict[str, str]:
+        return {"codes": digest(model(name).fit_transform(X))}
+
     for name in ESTIMATORS:
         for solver, value in solvers_to_try().items():
             yield f"{name} | {solver}", fitted(name, X, solver=value)
@@ -135,15 +141,12 @@ def fits(folder: Path) -> Iterator[tuple[str, Callable[[], dict[str, str]]]]:
             yield f"{name} | {kind}", fitted(name, data)
         yield f"{name} | no choice of a start", fitted(name, X, init="data")
         yield f"{name} | to the end", fitted(name, X, max_iter=300, tol=1e-6)
-        yield f"{name} | warm", lambda name=name: hashes(model(name, warm_start=True).fit(X).fit(X), X)
-        yield (
-            f"{name} | fit_transform",
-            lambda name=name: {"codes": digest(model(name).fit_transform(X))},
-        )
+        yield f"{name} | warm", partial(refitted, name)
+        yield f"{name} | fit_transform", partial(transformed, name)
         for solver in ("smm", "sgd", "vr"):
-            yield f"{name} | stream, {solver}", lambda name=name, s=solver: streamed(name, solver=s)
+            yield f"{name} | stream, {solver}", partial(streamed, name, solver=solver)
         for solver in ("vr", "batch", "smm"):
-            yield f"{name} | resumed, {solver}", lambda name=name, s=solver: resumed(name, s)
+            yield f"{name} | resumed, {solver}", partial(resumed, name, solver)
     yield "robust-pca | default", fitted("robust-pca", X, n_components=None, max_iter=300, tol=1e-6)
     yield "nmf | decompose", lambda: {"parts": digest(*model("robust-nmf").fit(X).decompose(X))}
 
@@ -192,7 +195,9 @@ def computed() -> dict[str, dict[str, str]]:
 
 def main() -> int:
     """Record hashes, or compare with those recorded."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("what", choices=["record", "compare"])
     parser.add_argument("path", type=Path)
     arguments = parser.parse_args()

@@ -1,16 +1,15 @@
-"""What the default tolerance leaves to gain, and what it costs.
+"""How far above the minimum the default tolerance stops, and what it costs.
 
-Each model is fitted with its defaults but for a far tighter tolerance; then the first moments are
-looked up at which other rules would have stopped it. Makes results/certificate.json and .md.
+Each model is fitted with its defaults, except for a much smaller tolerance. Then the history tells when
+other rules would have stopped it. Makes results/certificate.json and .md.
 
     python -m benchmarks.certificate                      # everything
-    python -m benchmarks.certificate RobustPCA RobustNMF  # these models anew, others stay
+    python -m benchmarks.certificate RobustPCA RobustNMF  # these models again, results of others stay
 """
 
 from __future__ import annotations
 
-import json
-import sys
+import argparse
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -20,19 +19,19 @@ from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wi
 from sklearn.exceptions import ConvergenceWarning
 
 import vrmf
-from benchmarks.common import RESULTS, THREADS, Array, cbcl, machine, mnist, write
+from benchmarks.common import RESULTS, THREADS, Array, cbcl, machine, mnist, read, write
 from vrmf.running.rules import STILL_GAINING
 
-#: Where the runs end, and the tolerances that are looked up.
+#: Where the runs end, and the tolerances that are compared.
 TIGHT = 1e-8
 MOST_EPOCHS = 2000
 MOST_SECONDS = 120.0
 TOLERANCES = (1e-4, 1e-5, 1e-6, 1e-7)
 
-#: The default, which goes on besides while a pass gains more than STILL_GAINING times as much.
+#: The default. A fit also continues while a pass gains more than STILL_GAINING times as much.
 DEFAULT = 1e-6
 
-#: The rule that came before: ‖Γ‖² at most this share of its first value.
+#: An earlier rule: ‖Γ‖² at most this share of its first value.
 OLD_SHARE = 1e-4
 
 
@@ -71,17 +70,18 @@ OTHERS_ON = ("wine", "counts, 800 × 60", "digits")
 
 
 def stops(name: str, X: Array, k: int) -> dict[str, Any]:
-    """Return when each rule would have stopped a fit, and how far above its end the objective was."""
+    """Return when each rule would have stopped a fit, and how far the objective was above its end."""
     options: dict[str, Any] = {"tol": TIGHT, "max_iter": MOST_EPOCHS, "max_time": MOST_SECONDS}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
+        getattr(vrmf, name)(k, random_state=0, n_jobs=THREADS, max_iter=2).fit(X[:300])  # compiles
         model = getattr(vrmf, name)(k, random_state=0, n_jobs=THREADS, **options).fit(X)
     history = {column: np.array(values) for column, values in model.history_.items()}
     known = ~np.isnan(history["objective"])
     history = {column: values[known] for column, values in history.items()}
     share = history["relative_stationarity"]
     rules = {f"{tol:g}": share <= tol for tol in TOLERANCES}
-    # Anchors are at least a pass apart, so the last one tells what was gained meanwhile.
+    # Anchors are at least a pass apart, so the last one tells the gain since.
     f = history["objective"]
     gain = np.concatenate([[0.0], f[:-1] / f[1:] - 1])
     rules["default"] = rules[f"{DEFAULT:g}"] & (gain <= STILL_GAINING * DEFAULT)
@@ -94,7 +94,7 @@ def stops(name: str, X: Array, k: int) -> dict[str, Any]:
         found[rule] = {
             "passes": float(history["passes"][first]),
             "seconds": float(history["seconds"][first]),
-            "epochs": int(np.sum(np.arange(len(holds)) <= first)),
+            "epochs": first + 1,
             "gap": float(history["objective"][first] / model.objective_ - 1),
         }
     return found
@@ -132,10 +132,18 @@ def markdown(results: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def main(wanted: list[str]) -> None:
-    """Run the wanted models, all if none is named; what is on file of the others stays."""
+def main() -> None:
+    """Run the models that are named, or all; results of the others stay."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    names = (*MODELS, *OTHERS)
+    parser.add_argument("models", nargs="*", help=f"any of {', '.join(names)}; all if none is named")
+    wanted = parser.parse_args().models
+    if unknown := sorted(set(wanted) - set(names)):
+        parser.error(f"unknown models {', '.join(unknown)}. Use any of {', '.join(names)}.")
     results: dict[str, Any] = {"machine": machine(), "runs": []}
-    known = json.loads((RESULTS / "certificate.json").read_text())["runs"] if wanted else []
+    known = read("certificate").get("runs", [])
     for data, (load, k) in DATA.items():
         for model in (*MODELS, *(OTHERS if data in OTHERS_ON else ())):
             run = {"data": data, "model": model, "k": k}
@@ -149,4 +157,4 @@ def main(wanted: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

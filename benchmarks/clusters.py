@@ -2,12 +2,12 @@
 
     python -m benchmarks.clusters                      # all of it: results/distributed.json and .md
     python -m benchmarks.clusters pass                 # only this part; the other results stay
-    python -m benchmarks.clusters --rows 100000        # fewer rows
+    python -m benchmarks.clusters --rows 100000        # fewer rows; other results are dropped
 
 Robust PCA of Synth (rank 10, a tenth of the entries outliers), n = 10⁶, d = 400, single precision, chunks
 of 10 000 rows, codes not cached. Workers are processes with one thread each. "No cluster" is the local
-source with the same chunks and one thread in this process. All contestants take turns, and must end with
-the same bits.
+source with the same chunks and one thread in this process. The contestants run in turn, and their
+results must be equal to the bit.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ import argparse
 import json
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import dask
@@ -26,7 +26,7 @@ import dask.array as da
 import numpy as np
 from distributed import Client, LocalCluster, wait
 
-from benchmarks.common import Array, machine, read, write
+from benchmarks.common import RESULTS, Array, machine, read, write
 from vrmf import RobustPCA
 from vrmf.coding import Coder
 from vrmf.datasets import load_synth
@@ -50,7 +50,7 @@ CONTESTANTS = ("no cluster", "one worker", "two workers")
 
 
 def chunk(number: int, rows: int = CHUNK) -> Array:
-    """Return a chunk of the data: rows of Synth over one dictionary, which the first chunk brings."""
+    """Return a chunk of the data: rows of Synth, all with the same dictionary."""
     dictionary = load_synth(10, FEATURES, random_state=0).dictionary
     own = load_synth(rows, FEATURES, random_state=number)
     return (own.codes @ dictionary + own.outliers).astype(np.float32)
@@ -63,7 +63,7 @@ def model(**options: Any) -> RobustPCA:
 
 @contextmanager
 def sources(rows: int) -> Iterator[dict[str, Callable[[], Any]]]:
-    """Give functions that make the source of each contestant, over the same rows."""
+    """Give a function for each contestant that makes its source, over the same rows."""
     numbers = range(rows // CHUNK)
     X = np.concatenate([chunk(number) for number in numbers])
     with (
@@ -72,7 +72,9 @@ def sources(rows: int) -> Iterator[dict[str, Callable[[], Any]]]:
         Client(one, set_as_default=False) as one_client,
         Client(two, set_as_default=False) as two_client,
     ):
-        made = {"no cluster": lambda: as_source(X, 1, chunk_rows=CHUNK, sampling="blocks", window=WINDOW)}
+        made: dict[str, Callable[[], Any]] = {
+            "no cluster": lambda: as_source(X, 1, chunk_rows=CHUNK, sampling="blocks", window=WINDOW)
+        }
         for name, client in (("one worker", one_client), ("two workers", two_client)):
             parts = [
                 da.from_delayed(dask.delayed(chunk, pure=False)(number), (CHUNK, FEATURES), np.float32)
@@ -81,21 +83,22 @@ def sources(rows: int) -> Iterator[dict[str, Callable[[], Any]]]:
             lazy = client.persist(da.concatenate(parts))
             with client.as_current():
                 wait(lazy)
-            made[name] = lambda lazy=lazy, client=client: ClusterSource(lazy, client)
+            made[name] = partial(ClusterSource, lazy, client)
         yield made
 
 
 def in_turn(
-    contestants: dict[str, Callable[[], Any]], repeats: int, alike: Callable[[Any], Array]
+    contestants: Mapping[str, Callable[[], Any]], repeats: int, alike: Callable[[Any], Array]
 ) -> dict[str, Any]:
-    """Return all times and medians of contestants that take turns; their results must be the same."""
+    """Return all times and medians of contestants that take turns; their results must be equal."""
     seconds: dict[str, list[float]] = {name: [] for name in contestants}
     answers = []
     for _ in range(repeats):
         for name, run in contestants.items():
             began = time.perf_counter()
-            answers.append(alike(run()))
+            answer = run()
             seconds[name].append(time.perf_counter() - began)
+            answers.append(alike(answer))
             print(name, round(seconds[name][-1], 2), flush=True)
     for answer in answers:
         np.testing.assert_array_equal(answer, answers[0])
@@ -123,7 +126,7 @@ def whole_fit(made: dict[str, Callable[[], Any]]) -> dict[str, Any]:
         counted.update(passes=fitted.n_passes_, steps=fitted.n_steps_)
         return fitted.components_
 
-    contestants = {name: lambda name=name: run(name) for name in CONTESTANTS}
+    contestants = {name: partial(run, name) for name in CONTESTANTS}
     return in_turn(contestants, FITS, lambda components: components) | counted
 
 
@@ -218,9 +221,15 @@ PARTS = {
 TABLE = ("pass", "fit", "step")
 
 
+def fit_times(results: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the times of the fits of each contestant."""
+    return [results["fit"][name] for name in CONTESTANTS] if "fit" in results else []
+
+
 def markdown(results: dict[str, Any]) -> str:
     """Return the page of the results."""
     about = results["machine"]
+    fits = " or ".join(map(str, sorted({len(found["all"]) for found in fit_times(results)})))
     lines = [
         "# On a Dask cluster of one machine",
         "",
@@ -228,7 +237,7 @@ def markdown(results: dict[str, Any]) -> str:
         f"{about['products of two threads over those of one']} times the products of one done. "
         "Made by `benchmarks/clusters.py`: robust PCA of Synth, "
         f"{results['rows']:,} × {FEATURES}, k = {ATOMS}, chunks of {CHUNK:,} rows; "
-        f"medians of {REPEATS} passes, 35 steps and {FITS} fits. All ended with the same bits.",
+        f"medians of {REPEATS} passes, 35 steps and {fits} fits. All ended with the same bits.",
         "",
         "| | no cluster | one worker | two workers | two against one | cost of Dask |",
         "|---|---|---|---|---|---|",
@@ -247,14 +256,17 @@ def main() -> None:
     parser.add_argument("parts", nargs="*", default=[], help=f"some of {', '.join(PARTS)}; all if left out")
     parser.add_argument("--rows", type=int, default=10**6)
     chosen = parser.parse_args()
-    results = read("distributed") | {"rows": chosen.rows, "machine": machine()}
+    results = read("distributed")
+    if results.get("rows") != chosen.rows:  # results for other numbers of rows are not comparable
+        results = {"rows": chosen.rows}
+    results["machine"] = machine()
     with sources(chosen.rows) as made:
         for part in chosen.parts or list(PARTS):
             print(f"--- {part}", flush=True)
             results[part] = PARTS[part](made)
             write("distributed", results)
             print(json.dumps(results[part]), flush=True)
-    (Path(__file__).parent / "results" / "distributed.md").write_text(markdown(results))
+    (RESULTS / "distributed.md").write_text(markdown(results))
 
 
 if __name__ == "__main__":

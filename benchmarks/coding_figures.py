@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.ticker import NullFormatter
 
-from benchmarks.common import RESULTS
+from benchmarks.coding_growth import slope
+from benchmarks.reporting import INK, OURS, machine_line, plain, save
 
 COMPARED = (
     "lasso",
@@ -21,32 +23,32 @@ COMPARED = (
     "group",
     "precision",
 )
-INK, OURS = "#404040", "#1f6fb4"
 
 
-def draw(results: dict[str, Any]) -> None:
-    """Write the table and every figure whose results are there."""
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    rows = [row for part in COMPARED for row in results.get(part, [])]
-    if rows:
-        (RESULTS / "coding.md").write_text(table(rows, results))
+def draw(results: dict[str, Any], folder: Path) -> None:
+    """Write the table and every figure that has results into a folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if rows := compared(results):
+        (folder / "coding.md").write_text(markdown(results), encoding="utf-8")
         drawn = [row for row in rows if row["peer"] != "float64" and " nonzeros" not in row["name"]]
-        ratios(drawn, RESULTS / "coding_ratios.svg")
-    if "overcomplete" in results:
-        overcomplete(results["overcomplete"], RESULTS / "coding_overcomplete.svg")
-    if "growth" in results:
-        growth(results["growth"], RESULTS / "coding_growth.svg")
-    if "anchor_pass" in results:
-        shares(results["anchor_pass"], RESULTS / "coding_shares.svg")
+        ratios(drawn, folder / "coding_ratios.svg")
+    for part, figure in FIGURES.items():
+        if part in results:
+            figure(results[part], folder / f"coding_{NAMES.get(part, part)}.svg")
 
 
-def table(rows: list[dict[str, Any]], results: dict[str, Any]) -> str:
+def compared(results: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the comparisons of all parts."""
+    return [row for part in COMPARED for row in results.get(part, [])]
+
+
+def markdown(results: dict[str, Any]) -> str:
     """Return the comparisons as a Markdown table."""
     lines = [
         "| work | against | times faster | wanted | ours, s | theirs, s |",
         "|---|---|---|---|---|---|",
     ]
-    for row in rows:
+    for row in compared(results):
         ours, theirs = row["seconds"].values()
         numbers = f"{row['ratio']:.1f} | {row['wanted']:g} | {ours:.4f} | {theirs:.3f}"
         lines.append(f"| {row['name']} | {row['peer']} | {numbers} |")
@@ -54,14 +56,12 @@ def table(rows: list[dict[str, Any]], results: dict[str, Any]) -> str:
         ours, theirs = row["seconds"].values()
         numbers = f"{1 / row['ratio']:.2f} | {1 / row['wanted']:g} | {ours:.3f} | {theirs:.3f}"
         lines.append(f"| warm pass, P1, MNIST 60 000, {row['dtype']} | its bare products | {numbers} |")
-    where = results.get("machine", {})
-    versions = ", ".join(f"{name} {number}" for name, number in where.get("versions", {}).items() if number)
-    lines += ["", f"Machine: {where.get('processor')}, {where.get('threads')} threads; {versions}.", ""]
+    lines += ["", machine_line(results), ""]
     return "\n".join(lines)
 
 
 def ratios(rows: list[dict[str, Any]], path: Path) -> None:
-    """Draw how many times faster than each peer, with what was wanted."""
+    """Draw how many times faster than each peer we are, with the ratio that was wanted."""
     figure, axes = plt.subplots(figsize=(7.5, 0.24 * len(rows) + 0.9), layout="constrained")
     places = np.arange(len(rows))[::-1]
     axes.barh(places, [row["ratio"] for row in rows], color=OURS, height=0.7)
@@ -73,13 +73,12 @@ def ratios(rows: list[dict[str, Any]], path: Path) -> None:
     axes.axvline(1, color=INK, linewidth=0.8)
     axes.set_ylim(-0.6, len(rows) - 0.4)
     axes.legend(title="mark", fontsize=7, title_fontsize=7, loc="upper right")
-    _plain(axes)
-    figure.savefig(path)
-    plt.close(figure)
+    plain(axes)
+    save(figure, path)
 
 
 def overcomplete(rows: list[dict[str, Any]], path: Path) -> None:
-    """Draw how many times faster than SPAMS, over nonzeros, cold and warm: a line for each dictionary."""
+    """Draw how many times faster than SPAMS over nonzeros, with a line for each dictionary."""
     figure, panels = plt.subplots(1, 2, figsize=(7.5, 3.2), sharey=True, layout="constrained")
     names = list(dict.fromkeys(row["name"].rsplit(",", 2)[0] for row in rows))
     for axes, kind in zip(panels, ("cold", "warm"), strict=True):
@@ -99,17 +98,14 @@ def overcomplete(rows: list[dict[str, Any]], path: Path) -> None:
         axes.set_xticks([5, 10, 20, 40], ["5", "10", "20", "40"])
         axes.set_yticks([1, 2, 5, 10], ["1", "2", "5", "10"])
         axes.minorticks_off()
-        _plain(axes)
+        plain(axes)
     panels[0].set_ylabel("times faster than SPAMS")
     panels[1].legend(fontsize=6, ncols=2, title="patches of d pixels, k atoms", title_fontsize=6)
-    figure.savefig(path)
-    plt.close(figure)
+    save(figure, path)
 
 
 def growth(curves: dict[str, list[dict[str, Any]]], path: Path) -> None:
     """Draw seconds against n, d, k and the density, with slopes."""
-    from coding import slope
-
     names = {"n": "rows n", "d": "features d", "k": "atoms k", "density": "density of codes"}
     figure, panels = plt.subplots(1, 4, figsize=(10, 2.7), layout="constrained")
     for axes, (name, label) in zip(panels, names.items(), strict=True):
@@ -123,10 +119,9 @@ def growth(curves: dict[str, list[dict[str, Any]]], path: Path) -> None:
             axis.set_minor_formatter(NullFormatter())
         axes.set_xlabel(label)
         axes.legend(frameon=False, fontsize=7)
-        _plain(axes)
+        plain(axes)
     panels[0].set_ylabel("seconds, two threads")
-    figure.savefig(path)
-    plt.close(figure)
+    save(figure, path)
 
 
 def shares(passes: list[dict[str, Any]], path: Path) -> None:
@@ -141,11 +136,14 @@ def shares(passes: list[dict[str, Any]], path: Path) -> None:
         left += widths
     axes.set(xlim=(0, 1), xlabel="share of the time of a warm pass, MNIST 60 000, k = 49, one thread")
     axes.legend(frameon=False, fontsize=7, ncols=5, loc="lower center", bbox_to_anchor=(0.5, 1.0))
-    _plain(axes)
-    figure.savefig(path)
-    plt.close(figure)
+    plain(axes)
+    save(figure, path)
 
 
-def _plain(axes: Any) -> None:
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.tick_params(labelsize=7)
+#: The figures of parts, and their names where these differ.
+FIGURES: dict[str, Callable[[Any, Path], None]] = {
+    "overcomplete": overcomplete,
+    "growth": growth,
+    "anchor_pass": shares,
+}
+NAMES = {"anchor_pass": "shares"}

@@ -1,4 +1,4 @@
-"""What all benchmarks share: data, fair timing, and how results are kept."""
+"""What all benchmarks share: data, fair timing, and files of results."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def interleaved(
 ) -> dict[str, float]:
     """Return the median time of each contestant over ``repeats`` runs in turn.
 
-    Before them each has a run that does not count, but for those that are ``ready``. Contests that
-    are over soon go on for two seconds, since short times are the noisiest.
+    Each has a first run that is not counted, except those that are ``ready``. Short contests have more
+    repeats, up to two seconds in all, since short times are the noisiest.
     """
     for name, run in contestants.items():
         if name not in ready:
@@ -49,7 +49,7 @@ def interleaved(
 
 
 def parallel_speed(size: int = 2000) -> float:
-    """Return how many times the products of one thread two threads get done, here and now."""
+    """Return the rate of matrix products of two threads over that of one, on this machine now."""
     A, B = np.random.default_rng(0).random((size, 784)), np.random.default_rng(1).random((784, 49))
 
     def rate(threads: int) -> float:
@@ -63,7 +63,7 @@ def parallel_speed(size: int = 2000) -> float:
 
 
 def machine() -> dict[str, Any]:
-    """Return what a reader needs to know of where the numbers come from."""
+    """Return the machine and the versions that make the results."""
     packages = ("vrmf", "numpy", "scipy", "scikit-learn", "numba", "spams-bin", "hyperspy")
     return {
         "processor": processor_name(),

@@ -1,4 +1,4 @@
-"""How much memory a process takes for itself."""
+"""The private memory of a process."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 class PeakMemory:
-    """Samples the private memory of this process; ``peak`` is in bytes above the start."""
+    """Samples the private memory of this process; ``peak`` is in bytes above that at the start."""
 
     def __enter__(self) -> PeakMemory:
         self.base = self.highest = private_memory()
@@ -34,4 +34,4 @@ def private_memory() -> int:
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("RssAnon:"):
             return int(line.split()[1]) * 1024
-    raise OSError("the system does not tell RssAnon")
+    raise OSError("this system does not report RssAnon")

@@ -1,12 +1,12 @@
-"""Fits of data larger than memory: how much memory, how long, and against an array in memory.
+"""Fits of data larger than memory: their memory and time, compared with arrays in memory.
 
     python -m benchmarks.out_of_core                      all of it: results/out_of_core.json and .md
     python -m benchmarks.out_of_core memory formats       only these parts; the other results stay
     python -m benchmarks.out_of_core --folder /data       where the file of 8 GB is made (it stays there)
 
 The file has 10⁷ rows of 200 features in single precision; smaller n are its first rows. Every measurement
-is a process of its own. Memory is RssAnon, sampled every 5 ms, above what the process has after a fit of
-2 000 rows in memory: pages of a mapped file are the system's cache and do not count.
+is a process of its own. Memory is RssAnon, sampled every 5 ms, above that after a fit of 2 000 rows in
+memory. Pages of a mapped file are the system's cache and do not count.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.common import Array, machine, read, write
+from benchmarks.common import RESULTS, Array, machine, read, write
 from benchmarks.memory import PeakMemory
 from benchmarks.out_of_core_tables import markdown
 from vrmf import DictionaryLearning
@@ -40,7 +40,7 @@ ROWS, FEATURES, ATOMS, ALPHA = 10**7, 200, 20, 0.1
 SIZES = (10**5, 10**6, 10**7)
 REPEATS = 3
 
-#: Seconds after which a peer is stopped; its rate is then told from what it had done.
+#: Seconds after which a peer is given up.
 PEER_SECONDS = 60
 
 
@@ -75,7 +75,7 @@ def make_file(folder: Path, n: int) -> Path:
 
 
 def forget_pages(path: Path) -> None:
-    """Have the system drop the pages of a file, or of all files in a folder, from its cache."""
+    """Drop the pages of a file, or of all files in a folder, from the cache of the system."""
     for file in [path] if path.is_file() else [p for p in path.rglob("*") if p.is_file()]:
         descriptor = os.open(file, os.O_RDONLY)
         os.fsync(descriptor)
@@ -91,7 +91,7 @@ def model(**options: Any) -> DictionaryLearning:
 
 
 def fit(path: str, cold: bool) -> dict[str, float]:
-    """Fit one epoch of VR without a cache of codes, from the opening to a full anchor and its steps."""
+    """Fit one epoch of VR without a cache of codes: the opening, a full anchor and its steps."""
     solver = VR(cache_megabytes=0)
     model(solver=solver, max_iter=1).fit(rows(0, 2000))
     if cold:
@@ -132,7 +132,7 @@ def reading(path: str) -> dict[str, float]:
 
 
 def peer(path: str, name: str) -> dict[str, Any]:
-    """Fit a peer to the mapped file, for one pass; if it takes too long, tell how far memory went."""
+    """Fit a peer to the mapped file, for one pass; if it takes too long, ``finished`` is False."""
     from sklearn.decomposition import IncrementalPCA, MiniBatchDictionaryLearning
 
     X = np.load(path, mmap_mode="r")
@@ -174,7 +174,7 @@ def child(name: str, *arguments: Any) -> dict[str, Any]:
 
 
 def memory(folder: Path) -> dict[str, Any]:
-    """One epoch of VR, cache off, for growing n: time and peak memory."""
+    """One epoch of VR without a cache of codes, for growing n: time and peak memory."""
     bound = 3 * CHUNK_BYTES + 20 * ATOMS * FEATURES * 4
     fits = {str(n): child("fit", str(make_file(folder, n)), True) for n in SIZES}
     return {"bound": bound, "fits": fits}
@@ -259,20 +259,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("parts", nargs="*", default=[], help=f"some of {', '.join(PARTS)}; all if left out")
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "vrmf-out-of-core")
-    parser.add_argument("--draw", action="store_true", help="only the tables, from results on file")
+    parser.add_argument("--draw", action="store_true", help="only the tables, from the results on file")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     chosen = parser.parse_args()
     if chosen.child:
         name, *arguments = json.loads(chosen.child)
         print(json.dumps(CHILDREN[name](*arguments)), flush=True)
-        os._exit(0)  # a peer that was given up may still be at work
+        os._exit(0)  # a peer that was given up may still run
     results = read("out_of_core")
     for part in [] if chosen.draw else chosen.parts or list(PARTS):
         chosen.folder.mkdir(parents=True, exist_ok=True)
         results["machine"] = machine()
         results[part] = PARTS[part](chosen.folder)
         write("out_of_core", results)
-    (Path(__file__).parent / "results" / "out_of_core.md").write_text(markdown(results))
+    (RESULTS / "out_of_core.md").write_text(markdown(results))
 
 
 if __name__ == "__main__":

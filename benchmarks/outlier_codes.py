@@ -2,9 +2,9 @@
 
     python -m benchmarks.outlier_codes ../other-checkout
 
-Each version runs in a process of its own, on one thread. Both get the same rows, dictionaries, weights and
-codes to start from, those of a dictionary 1 % away. Then robust NMF is fitted: by the other version for ten
-seconds, by this one for five. Makes results/outlier_codes.json.
+Each version runs in a process of its own, with one thread of BLAS. Both get the same rows, dictionaries,
+weights and codes to start from, which are those of a dictionary that differs by 1 %. Then robust NMF is
+fitted: by the other version for ten seconds, by this one for five. Makes results/outlier_codes.json.
 """
 
 from __future__ import annotations
@@ -12,10 +12,8 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import os
 import pickle
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -24,6 +22,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from benchmarks.checkouts import THIS, Served
 
 REPEATS = 5
 
@@ -65,14 +65,14 @@ def cases() -> dict[str, dict[str, Any]]:
             for when, D in (("start", start), ("fitted", model.components_)):
                 far = D * (1 + 0.01 * np.random.default_rng(1).standard_normal(D.shape))
                 known = Coder().encode(X, Atoms(far), form.code, form.outliers).H
-                # As they print: objects of one version may not unpickle in the other.
+                # Terms are given as they print: objects of one version may not unpickle in the other.
                 terms = {"code": repr(form.code), "outliers": repr(form.outliers)}
                 found[f"{kind} {place}, {when}"] = {"X": X, "D": D, "known": known, **terms}
     return found
 
 
 def serve(path: str) -> None:
-    """Encode what is asked for on standard input, and tell the seconds."""
+    """Answer requests with the seconds of codes, or with the end of a fit."""
     from vrmf import terms
     from vrmf.coding import Atoms, Coder
     from vrmf.sources import single_threaded_blas
@@ -100,7 +100,7 @@ def serve(path: str) -> None:
 
 
 def fitted(data: str, seconds: float) -> dict[str, float]:
-    """Return the objective of robust NMF after so many seconds, and the compilation before them."""
+    """Return the objective of robust NMF after some seconds, and the passes; a first fit compiles."""
     import vrmf
     from benchmarks.common import synth, yaleb
 
@@ -110,34 +110,14 @@ def fitted(data: str, seconds: float) -> dict[str, float]:
     return {"f": model.objective_, "passes": model.n_passes_}
 
 
-class Version:
-    """A process with the package of a checkout."""
-
-    def __init__(self, checkout: Path, path: str) -> None:
-        environment = dict(os.environ, PYTHONPATH=str(checkout / "src"), OPENBLAS_NUM_THREADS="1")
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.outlier_codes", "--serve", path],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env=environment,
-            text=True,
-        )
-
-    def ask(self, **request: Any) -> dict[str, float]:
-        """Return the answer to a request."""
-        assert self.process.stdin is not None and self.process.stdout is not None
-        self.process.stdin.write(json.dumps(request) + "\n")
-        self.process.stdin.flush()
-        told: dict[str, float] = json.loads(self.process.stdout.readline())
-        return told
-
-
-def compare(this: Version, other: Version, names: list[str]) -> list[dict[str, Any]]:
-    """Return the ratio of times for each case, cold and warm."""
+def compare(this: Served, other: Served, names: list[str]) -> list[dict[str, Any]]:
+    """Return the ratio of times for each case, cold and warm; the first run of each is left out."""
     results = []
     for name in names:
         for warm in (False, True):
-            told = [[v.ask(case=name, warm=warm) for v in (this, other)] for _ in range(REPEATS + 1)][1:]
+            told = [
+                [v.ask({"case": name, "warm": warm}) for v in (this, other)] for _ in range(REPEATS + 1)
+            ][1:]
             ratio = statistics.median(b["seconds"] / a["seconds"] for a, b in told)
             kind = "warm" if warm else "cold"
             results.append(
@@ -153,7 +133,7 @@ def compare(this: Version, other: Version, names: list[str]) -> list[dict[str, A
 
 
 def means(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the geometric means of the groups, with what was wanted."""
+    """Return the geometric mean of the ratios in each group, with the one that was wanted."""
     found = []
     for group, wanted in WANTED.items():
         for kind, bar in zip(("cold", "warm"), wanted, strict=True):
@@ -166,13 +146,17 @@ def means(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def main() -> None:
     """Compare with the checkout that is named."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("other", nargs="?", type=Path)
-    parser.add_argument("--serve")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("other", nargs="?", type=Path, help="the folder of the other checkout")
+    parser.add_argument("--serve", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.serve:
         serve(arguments.serve)
         return
+    if arguments.other is None:
+        parser.error("name the folder of the other checkout")
     from benchmarks.common import machine, write
 
     warnings.simplefilter("ignore")
@@ -180,19 +164,21 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = str(Path(folder) / "cases.pickle")
         Path(path).write_bytes(pickle.dumps(given))
-        this, other = Version(Path(__file__).parents[1], path), Version(arguments.other, path)
+        this, other = (
+            Served(checkout, "benchmarks.outlier_codes", "--serve", path, OPENBLAS_NUM_THREADS="1")
+            for checkout in (THIS, arguments.other)
+        )
         results = compare(this, other, list(given))
         fits = {
             data: {
-                "this after 5 s": this.ask(fit={"data": data, "seconds": 5.0}),
-                "other after 10 s": other.ask(fit={"data": data, "seconds": 10.0}),
+                "this after 5 s": this.ask({"fit": {"data": data, "seconds": 5.0}}),
+                "other after 10 s": other.ask({"fit": {"data": data, "seconds": 10.0}}),
             }
             for data in ("Synth", "Yale B")
         }
         print(fits)
         for version in (this, other):
-            version.process.terminate()
-            version.process.wait()
+            version.close()
     write("outlier_codes", {"machine": machine(), "cases": results, "means": means(results), "fits": fits})
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from sklearn.datasets import fetch_olivetti_faces, load_sample_images
 
-from benchmarks.common import Array
+from benchmarks.common import Array, moved
 from vrmf import DictionaryLearning
 from vrmf.coding import Atoms, Coder
 from vrmf.terms import L1, Absent
@@ -31,7 +31,7 @@ def images(name: str) -> tuple[Array, ...]:
 
 
 def patches(name: str, d: int, n: int, seed: int = 0) -> Array:
-    """Return about n patches of d pixels without their mean, none of them flat, scaled to deviation 1."""
+    """Return about n centred patches of d pixels, scaled to deviation 1, without nearly constant ones."""
     rng, side, shown = np.random.default_rng(seed), round(d**0.5), images(name)
     which = rng.integers(len(shown), size=n)
     cut = np.empty((n, d))
@@ -44,7 +44,7 @@ def patches(name: str, d: int, n: int, seed: int = 0) -> Array:
 
 
 def learned(X: Array, k: int) -> Array:
-    """Return a dictionary of two epochs, whose codes have about ten nonzeros."""
+    """Return a dictionary after two epochs, with a weight for about ten nonzeros of a code."""
     start = X[np.random.default_rng(0).choice(len(X), k, replace=False)]
     start = start / np.linalg.norm(start, axis=1)[:, None]
     weight = weight_for(X[:300], start, 10)
@@ -53,7 +53,7 @@ def learned(X: Array, k: int) -> Array:
 
 
 def weight_for(X: Array, D: Array, nonzeros: float) -> float:
-    """Return the ℓ₁ weight for which codes have so many nonzeros on the average."""
+    """Return the ℓ₁ weight for which codes have the given number of nonzeros on average."""
     low, high, atoms = 1e-4, float(np.max(np.abs(X @ D.T))), Atoms(D)
     for _ in range(20):
         weight = (low * high) ** 0.5
@@ -63,7 +63,6 @@ def weight_for(X: Array, D: Array, nonzeros: float) -> float:
 
 
 def nearby(D: Array, relative: float = 0.01, seed: int = 3) -> Array:
-    """Return a dictionary that is so far away, its atoms in the unit ball."""
-    step = np.random.default_rng(seed).normal(size=D.shape)
-    far = D + relative * np.linalg.norm(D) / np.linalg.norm(step) * step
+    """Return D moved by the given part of its norm, with atoms in the unit ball."""
+    far = moved(D, relative, seed)
     return far / np.maximum(np.linalg.norm(far, axis=1), 1)[:, None]

@@ -1,37 +1,21 @@
-"""Data of recovery.py, and the convex programs that it compares with."""
+"""Low-rank data with errors, whose low-rank part is known."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
 from benchmarks.common import Array
-from vrmf.momentum import next_momentum
-
-Shrink = Callable[[Array, float], tuple[Array, int]]
-
-#: Growth of the penalty of PCP from iteration to iteration: that of its authors, and one that brings the
-#: iterates closer to the minimum where L is not recovered.
-GROWTH, SLOW_GROWTH = 1.5, 1.1
-
-VIDEOS = ("escalator", "vtest")
-FRAMES, OBJECTS = 100, 4
-
-#: The noise of videos in grey levels, and how far their light changes.
-GREY_NOISE, LIGHT = 3.0, 0.05
 
 
 @dataclass(frozen=True, eq=False)
 class Mixture:
-    """Data X that are a low-rank part plus errors, and noise of a known level."""
+    """Data X: a low-rank part, errors, and noise of a known level."""
 
     X: Array
     low_rank: Array
-    errors: Array  #: which entries are hit by errors
+    errors: Array  #: which entries have errors
     noise: float = 0.0
 
     def error(self, L: Array) -> float:
@@ -39,15 +23,15 @@ class Mixture:
         return float(np.linalg.norm(L - self.low_rank) / np.linalg.norm(self.low_rank))
 
     def right(self, mask: Array) -> float:
-        """Return the share of entries of which a mask tells rightly whether they are hit."""
+        """Return the share of entries for which a mask of errors is right."""
         return float(np.mean(mask == self.errors))
 
 
 def mixture(n: int, d: int, rank: int, share: float, seed: int, noise: float = 0.0) -> Mixture:
     """Draw L = A B with entries of A and B from N(0, 1/n), errors ±1 in a share of entries, and noise.
 
-    Its level is a multiple of the standard deviation of L's entries. (After Candès, Li, Ma and Wright,
-    "Robust principal component analysis?", 2011.)
+    The level of the noise is relative to the standard deviation of L's entries. (After Candès,
+    Li, Ma and Wright, "Robust principal component analysis?", 2011.)
     """
     rng = np.random.default_rng(seed)
     L = rng.standard_normal((n, rank)) @ rng.standard_normal((rank, d)) / n
@@ -55,173 +39,3 @@ def mixture(n: int, d: int, rank: int, share: float, seed: int, noise: float = 0
     X = L + np.where(errors, rng.choice([-1.0, 1.0], (n, d)), 0.0)
     level = noise * float(np.std(L))
     return Mixture(X + level * rng.standard_normal((n, d)) if noise else X, L, errors, level)
-
-
-# ------------------------------------------------------------------ videos
-
-
-def video_folder() -> Path | None:
-    """Return the folder of videos, or None if it is not known or has not all of them."""
-    folder = Path(os.environ.get("VRMF_DATA", ""))
-    return folder if all((folder / f"video_{name}.npz").exists() for name in VIDEOS) else None
-
-
-def scene(folder: Path, name: str, seed: int) -> tuple[Array, Array, tuple[int, int]]:
-    """Return frames as rows, which of their pixels objects cover, and the shape of a frame.
-
-    Ellipses of a constant grey move over the median frame of a video, whose light changes slowly; there is
-    noise, and grey levels are whole numbers from 0 to 255.
-    """
-    stored, rng = np.load(folder / f"video_{name}.npz"), np.random.default_rng(seed)
-    height, width = (int(side) for side in stored["image_shape"])
-    background = np.median(stored["frames"], axis=0).reshape(height, width)
-    time = np.arange(FRAMES)
-    light = 1 + LIGHT * np.sin(2 * np.pi * time / FRAMES * rng.uniform(0.5, 2))
-    X = background * light[:, None, None]
-    covered = np.zeros(X.shape, dtype=bool)
-    y, x = np.mgrid[:height, :width]
-    for _ in range(OBJECTS):
-        y0, x0, dy, dx = rng.uniform([0, 0, -1.5, -2], [height, width, 1.5, 2])
-        half_height, half_width = rng.integers(6, 15, size=2)
-        rows, columns = (
-            ((y0 + dy * time) % height)[:, None, None],
-            ((x0 + dx * time) % width)[:, None, None],
-        )
-        inside = ((y - rows) / half_height) ** 2 + ((x - columns) / half_width) ** 2 < 1
-        X = np.where(inside, rng.uniform(0, 255), X)
-        covered |= inside
-    X = np.clip(np.round(X + GREY_NOISE * rng.standard_normal(X.shape)), 0, 255)
-    return X.reshape(FRAMES, -1), covered.reshape(FRAMES, -1), (height, width)
-
-
-def f_measure(mask: Array, truth: Array) -> float:
-    """Return the harmonic mean of precision and recall."""
-    return float(2 * np.sum(mask & truth) / (np.sum(mask) + np.sum(truth)))
-
-
-# ------------------------------------------------------------------ convex programs
-
-
-def soft(T: Array, level: float) -> Array:
-    """Return the entries of T moved toward 0 by a level."""
-    return np.sign(T) * np.maximum(np.abs(T) - level, 0)
-
-
-def soft_spectrum(T: Array, level: float) -> tuple[Array, int]:
-    """Return T with its singular values moved toward 0 by a level, and its rank then."""
-    U, values, V = np.linalg.svd(T, full_matrices=False)
-    rank = int(np.sum(values > level))
-    return (U[:, :rank] * (values[:rank] - level)) @ V[:rank], rank
-
-
-def soft_spectrum_by_gram(T: Array, level: float) -> tuple[Array, int]:
-    """Return the same from the eigenvectors of TᵀT or TTᵀ: faster, but only to half of the digits."""
-    if T.shape[0] < T.shape[1]:
-        L, rank = soft_spectrum_by_gram(T.T, level)
-        return L.T, rank
-    values, V = np.linalg.eigh(T.T @ T)
-    values = np.sqrt(np.maximum(values, 0))
-    V, values = V[:, values > level], values[values > level]
-    return (T @ (V * (1 - level / values))) @ V.T, len(values)
-
-
-def pcp_iterates(
-    X: Array,
-    shrink: Shrink = soft_spectrum,
-    growth: float = GROWTH,
-) -> Iterator[tuple[Array, Array, int]]:
-    """Yield L, S and the rank of L, as they approach principal component pursuit.
-
-    That is the minimum of ‖L‖_* + λ‖S‖₁ over L + S = X with λ = 1/√max(n, d). The method is the inexact
-    augmented Lagrangian one of Lin, Chen and Ma (2010). Its penalty grows from iteration to iteration:
-    the slower, the closer it comes to the minimum.
-    """
-    weight = 1 / np.sqrt(max(X.shape))
-    norm = float(np.linalg.norm(X, 2))
-    multiplier = X / max(norm, float(np.max(np.abs(X))) / weight)
-    penalty = first = 1.25 / norm
-    S = np.zeros_like(X)
-    while True:
-        L, rank = shrink(X - S + multiplier / penalty, 1 / penalty)
-        S = soft(X - L + multiplier / penalty, weight / penalty)
-        yield L, S, rank
-        multiplier = multiplier + penalty * (X - L - S)
-        penalty = min(growth * penalty, 1e7 * first)
-
-
-def pcp(
-    X: Array,
-    tol: float = 1e-7,
-    max_iter: int = 500,
-    shrink: Shrink = soft_spectrum,
-    growth: float = GROWTH,
-) -> tuple[Array, int]:
-    """Return L of principal component pursuit and its rank, for ‖X − L − S‖ ≤ tol ‖X‖."""
-    size = np.linalg.norm(X)
-    for step, (L, S, rank) in enumerate(pcp_iterates(X, shrink, growth), start=1):
-        if np.linalg.norm(X - L - S) <= tol * size or step == max_iter:
-            return L, rank
-    raise AssertionError("iterates have no end")
-
-
-def stable_weights(shape: tuple[int, ...], noise: float) -> tuple[float, float]:
-    """Return alpha and the weight of errors for noise of a standard deviation."""
-    weight = noise * sum(np.sqrt(shape)) / np.sqrt(max(shape))
-    return float(weight * np.sqrt(max(shape))), float(weight)
-
-
-def stable_pcp(X: Array, alpha: float, weight: float, tol: float = 1e-7, max_iter: int = 5000) -> Array:
-    """Return L of stable PCP, the minimum of ½‖X − L − S‖² + alpha‖L‖_* + weight‖S‖₁.
-
-    Minimised over S this is a smooth function of L with a Lipschitz constant of 1, plus alpha‖L‖_*:
-    FISTA, which starts anew where its momentum points uphill, until L changes by less than tol ‖L‖.
-    """
-    L = leading = np.zeros_like(X)
-    momentum = 1.0
-    for _ in range(max_iter):
-        before = L
-        L, _ = soft_spectrum(X - soft(X - leading, weight), alpha)
-        if np.linalg.norm(L - before) <= tol * np.linalg.norm(L):
-            break
-        if np.sum((leading - L) * (L - before)) > 0:
-            momentum = 1.0
-        factor, momentum = next_momentum(momentum)
-        leading = L + factor * (L - before)
-    return L
-
-
-def nuclear_norm(L: Array) -> float:
-    """Return the sum of singular values."""
-    return float(np.sum(np.linalg.svd(L, compute_uv=False)))
-
-
-def check() -> None:
-    """Raise if the objective of a program is above that of CVXPY by more than 1e-4 of it, or below."""
-    import cvxpy
-
-    X = mixture(12, 10, 2, 0.1, seed=0, noise=0.1).X
-    classical = 1 / np.sqrt(12)
-    alpha, weight = 0.1, 0.05
-    L, S = cvxpy.Variable(X.shape), cvxpy.Variable(X.shape)
-    residual = 0.5 * cvxpy.sum_squares(X - L - S)
-    penalty = alpha * cvxpy.normNuc(L) + weight * cvxpy.sum(cvxpy.abs(S))
-    pursuit = cvxpy.Minimize(cvxpy.normNuc(L) + classical * cvxpy.sum(cvxpy.abs(X - L)))
-    options = {"solver": "SCS", "eps": 1e-8, "max_iters": 100_000}
-    L1, L2 = pcp(X, tol=1e-9, growth=SLOW_GROWTH)[0], stable_pcp(X, alpha, weight)
-    S2 = soft(X - L2, weight)
-    found = {
-        "PCP": (
-            nuclear_norm(L1) + classical * float(np.sum(np.abs(X - L1))),
-            cvxpy.Problem(pursuit).solve(**options),
-        ),
-        "stable PCP": (
-            0.5 * float(np.sum((X - L2 - S2) ** 2))
-            + alpha * nuclear_norm(L2)
-            + weight * float(np.sum(np.abs(S2))),
-            cvxpy.Problem(cvxpy.Minimize(residual + penalty)).solve(**options),
-        ),
-    }
-    for name, (ours, theirs) in found.items():
-        print(f"{name}: objective {ours:.8f}, by CVXPY {theirs:.8f}")
-        if abs(ours - theirs) > 1e-4 * theirs:
-            raise AssertionError(f"{name} has the objective {ours}, CVXPY finds {theirs}.")

@@ -14,8 +14,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from benchmarks.common import Array
-
-plt.rcParams["svg.hashsalt"] = "recovery"
+from benchmarks.reporting import machine_line, save, table
 
 Found = dict[str, Any]
 Section = Callable[[list[Found]], list[str]]
@@ -36,17 +35,10 @@ def report(results: dict[str, Any], folder: Path) -> None:
     for part, section in SECTIONS.items():
         if results.get(part):
             lines += [*section(list(results[part].values())), ""]
-    where = results.get("machine", {})
-    versions = ", ".join(f"{name} {number}" for name, number in where.get("versions", {}).items() if number)
-    lines += [f"Machine: {where.get('processor')}, {where.get('threads')} threads; {versions}.", ""]
+    lines += [machine_line(results), ""]
     (folder / "recovery.md").write_text("\n".join(lines))
     if results.get("phase"):
         draw_phase(list(results["phase"].values()), folder / "recovery_phase.svg")
-
-
-def table(head: list[str], rows: Iterable[list[str]]) -> list[str]:
-    """Return a Markdown table."""
-    return [f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *rows)]
 
 
 def sign(is_met: bool) -> str:
@@ -193,8 +185,7 @@ def seconds(runs: list[Found]) -> list[str]:
             "",
             f"{run['n']} × {run['d']} from a memory-mapped file of {run['data, MB']:.0f} MB: error "
             f"{run['error']:.1e} (on 1000 rows), rank {run['rank']}, {run['seconds']:.1f} seconds, "
-            f"{run['passes']:.1f} passes, at most {run['peak, MB']:.0f} MB of memory of its own, "
-            f"{run['peak with mapped pages, MB']:.0f} MB with mapped pages of the file. "
+            f"{run['passes']:.1f} passes, at most {run['peak, MB']:.0f} MB of private memory. "
             f"{sign(run['error'] <= 1e-5)}",
         ]
     return lines
@@ -271,9 +262,3 @@ def draw_frame(name: str, frames: list[Array], path: Path) -> None:
         axes.set_title(title, fontsize=8)
         axes.set_axis_off()
     save(figure, path)
-
-
-def save(figure: Any, path: Path) -> None:
-    """Write a figure without the date."""
-    figure.savefig(path, metadata={"Date": None})
-    plt.close(figure)

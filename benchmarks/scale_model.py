@@ -1,4 +1,4 @@
-"""What an epoch of VR costs on a cluster: a model, its check against measurements, and what it foretells.
+"""The cost of an epoch of VR on a cluster: a model, its check against measurements, and predictions.
 
     python -m benchmarks.scale_model      from results/distributed.json: results/scale.md
 
@@ -8,15 +8,14 @@ With n rows of d features in C chunks, k atoms, W workers, mini-batches of b row
     step    call(P′)  +  2 b · c′ / P′  +  (P′ · job + P · sums) / bandwidth  +  driver,  P′ = min(P, W)
     epoch   pass + m · step
 
-c and c′ are the seconds for the codes of a row in a pass and in a mini-batch (which has two of them, at D
-and at the anchor), ``sums`` = k² + k d + 8 d numbers come back from each chunk, ``job`` = 2 k d numbers go
-out to each worker.
+c and c′ are the seconds for the codes of a row in a pass and in a mini-batch. A row of a mini-batch has two
+codes, at D and at the anchor. ``sums`` = k² + k d + 8 d numbers come back from each chunk, and ``job`` =
+2 k d numbers are sent to each worker.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from benchmarks.common import RESULTS, read
@@ -31,7 +30,7 @@ class Costs:
 
     row: float  #: codes of a row in a pass
     row_in_step: float  #: codes of a row in a mini-batch
-    task: float  #: a task of a pass, beyond its work, one after the other
+    task: float  #: the overhead of a task of a pass; overheads add up
     call: float  #: a call to one worker
     call_more: float  #: each further worker of a call
     driver: float  #: what the driver does with the sums of a mini-batch
@@ -63,11 +62,13 @@ class Setting:
 
 
 def pass_seconds(costs: Costs, s: Setting) -> float:
+    """Return the seconds of a pass over all rows."""
     chunks = s.n / s.chunk_rows
     return s.n * costs.row / s.workers + chunks * (costs.task + s.sums / costs.bandwidth)
 
 
 def step_seconds(costs: Costs, s: Setting) -> float:
+    """Return the seconds of a step on a mini-batch."""
     called = min(s.window, s.workers)
     traffic = called * s.job + s.window * s.sums
     work = 2 * s.batch * costs.row_in_step / called
@@ -82,7 +83,7 @@ def epoch_bytes(s: Setting) -> float:
 
 
 def measured_costs(found: dict[str, Any]) -> Costs:
-    """Return the constants that one worker and the local source show."""
+    """Return the constants as measured with one worker and with the local source."""
     local, one = (found["pass"][name]["median"] for name in ("no cluster", "one worker"))
     calls, step = found["calls"], found["step"]
     chunks = found["rows"] / 10_000
@@ -98,7 +99,7 @@ def measured_costs(found: dict[str, Any]) -> Costs:
 
 
 def check(found: dict[str, Any], costs: Costs) -> list[str]:
-    """Return a table of what the model says of one and of two workers, and what was measured."""
+    """Return a table of the times by the model and as measured, for one and for two workers."""
     counts, batch = found["counts"], found["step"]["batch"]
     lines = ["| | workers | model | measured | |", "|---|---|---|---|---|"]
     for workers, name in ((1, "one worker"), (2, "two workers")):
@@ -122,8 +123,8 @@ def check(found: dict[str, Any], costs: Costs) -> list[str]:
     return lines
 
 
-def foretell(costs: Costs) -> list[str]:
-    """Return a table of epochs over 10⁹ rows."""
+def predictions(costs: Costs) -> list[str]:
+    """Return a table of predicted epochs over 10⁹ rows."""
     lines = [
         "| workers | b | m | step · L | window | pass | mini-batch | all | epoch | busy | traffic |",
         "|---|---|---|---|---|---|---|---|---|---|---|",
@@ -133,7 +134,7 @@ def foretell(costs: Costs) -> list[str]:
     for workers in (100, 1000):
         for batch, steps in ((200_000, 5000), (200_000, 500), (10**6, 1000), (10**7, 100)):
             s = Setting(n, 400, 10, 100_000, workers, batch, steps)
-            # A call takes the longer the more workers it goes to, its work the shorter.
+            # With more workers a call takes longer, and its work is shorter.
             windows = [replace(s, window=2**i) for i in range(3, 10) if 2**i <= workers]
             windows.append(replace(s, window=workers))
             s = min(windows, key=lambda s: step_seconds(network, s))
@@ -170,13 +171,13 @@ def markdown(found: dict[str, Any]) -> str:
         "## The model against what was measured, on one machine",
         "\n".join(check(found, costs)),
         "## 10⁹ rows, chunks of 100 000, a network of 1.25 GB/s",
-        "\n".join(foretell(costs)),
+        "\n".join(predictions(costs)),
     ]
     return "\n\n".join(parts) + "\n"
 
 
 def main() -> None:
-    Path(RESULTS / "scale.md").write_text(markdown(read("distributed")))
+    (RESULTS / "scale.md").write_text(markdown(read("distributed")))
 
 
 if __name__ == "__main__":

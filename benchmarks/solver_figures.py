@@ -10,13 +10,12 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.lines import Line2D
 
-from benchmarks.common import RESULTS
+from benchmarks.reporting import INK, OURS, plain, save
 from benchmarks.solver_runs import unpacked
 from benchmarks.solver_tables import markdown
 
-INK = "#404040"
 COLORS = {
-    "VR": "#1f6fb4",
+    "VR": OURS,
     "SMM": "#e07b21",
     "SGD": "#3a923a",
     "paper's VR": "#8f5fb5",
@@ -25,20 +24,20 @@ COLORS = {
     "SPAMS": "#e07b21",
 }
 
-#: Gaps below this part of the first are drawn at it.
+#: Gaps below this share of the first are drawn at it.
 SMALLEST_GAP = 1e-6
 
 
-def draw(results: dict[str, Any]) -> None:
-    """Write the tables, and every figure whose results are there."""
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    (RESULTS / "solvers.md").write_text(markdown(results))
+def draw(results: dict[str, Any], folder: Path) -> None:
+    """Write the tables and every figure that has results into a folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "solvers.md").write_text(markdown(results))
     if results.get("panels"):
         for unit in ("passes", "seconds"):
-            contests(results["panels"], unit, RESULTS / f"solver_panels_{unit}.svg")
+            contests(results["panels"], unit, folder / f"solver_panels_{unit}.svg")
     for part, figure in FIGURES.items():
         if results.get(part):
-            figure(results[part], RESULTS / f"solver_{part}.svg")
+            figure(results[part], folder / f"solver_{part}.svg")
 
 
 def contests(panels: dict[str, Any], unit: str, path: Path) -> None:
@@ -51,7 +50,7 @@ def contests(panels: dict[str, Any], unit: str, path: Path) -> None:
                 gap = (curve["f"] - run["best"]) / (run["f0"] - run["best"])
                 style = ":" if solver.endswith("early") else "-"
                 color = COLORS[solver.split()[0]]
-                # The start has no place on an axis of logarithms.
+                # Not the start, since the axis is logarithmic.
                 axes.plot(curve[unit][1:], np.clip(gap[1:], SMALLEST_GAP, None), style, color=color, lw=0.8)
         _logarithmic(axes, name)
     handles = [Line2D([], [], color=COLORS[name], label=name) for name in ("VR", "SMM", "SGD")]
@@ -59,7 +58,7 @@ def contests(panels: dict[str, Any], unit: str, path: Path) -> None:
     figure.legend(handles=handles, loc="outside upper center", ncols=4, fontsize=8, frameon=False)
     figure.supxlabel(unit, fontsize=9)
     figure.supylabel("(f − best known) / (first f − best known)", fontsize=9)
-    _save(figure, path)
+    save(figure, path)
 
 
 def certificates(cases: dict[str, Any], path: Path) -> None:
@@ -75,7 +74,7 @@ def certificates(cases: dict[str, Any], path: Path) -> None:
     figure.legend(handles=handles, loc="outside upper center", ncols=3, fontsize=8, frameon=False)
     figure.supxlabel("passes", fontsize=9)
     figure.supylabel("‖Γ‖² over its first value", fontsize=9)
-    _save(figure, path)
+    save(figure, path)
 
 
 def growths(growth: dict[str, Any], path: Path) -> None:
@@ -88,12 +87,12 @@ def growths(growth: dict[str, Any], path: Path) -> None:
             axes.loglog(*zip(*known, strict=True), "o-", ms=3, lw=1, color=COLORS[name], label=text)
     axes.set(xlabel="rows n", ylabel=f"code problems until ‖Γ‖² ≤ {growth['epsilon']:g}")
     axes.legend(frameon=False, fontsize=8)
-    _plain(axes)
-    _save(figure, path)
+    plain(axes)
+    save(figure, path)
 
 
 def against_spams(cases: list[dict[str, Any]], path: Path) -> None:
-    """Draw objectives against seconds, each seed a line, SPAMS's at the times at which it was stopped."""
+    """Draw objectives against seconds with a line for each seed, of SPAMS at the times of its runs."""
     figure, places = _grid(len(cases), columns=len(cases))
     for axes, case in zip(places, cases, strict=False):
         for run in case["runs"]:
@@ -102,16 +101,16 @@ def against_spams(cases: list[dict[str, Any]], path: Path) -> None:
             axes.plot(run["their_seconds"], run["theirs"], "o-", ms=2.5, lw=0.9, color=COLORS["SPAMS"])
         axes.set(xscale="log", title=case["name"])
         axes.title.set_fontsize(8)
-        # The first moments, before SPAMS has anything to show, would flatten the rest.
+        # The objectives before the first of SPAMS are too large for the axis.
         highest = max(value for run in case["runs"] for value in run["theirs"])
         lowest = min(min(*run["theirs"], run["curve"][-1][2]) for run in case["runs"])
         axes.set_ylim(lowest - 0.05 * (highest - lowest), highest + 0.5 * (highest - lowest))
-        _plain(axes)
+        plain(axes)
     handles = [Line2D([], [], color=COLORS[key], label=key) for key in ("VR", "SPAMS")]
     figure.legend(handles=handles, loc="outside upper center", ncols=2, fontsize=8, frameon=False)
     figure.supxlabel("seconds, two threads", fontsize=9)
     figure.supylabel("objective", fontsize=9)
-    _save(figure, path)
+    save(figure, path)
 
 
 FIGURES: dict[str, Callable[[Any, Path], None]] = {
@@ -122,7 +121,7 @@ FIGURES: dict[str, Callable[[Any, Path], None]] = {
 
 
 def _grid(count: int, columns: int = 4) -> tuple[Any, list[Any]]:
-    """Return a figure with so many small panels."""
+    """Return a figure with some small panels."""
     columns = max(1, min(columns, count))
     rows = -(-count // columns)
     figure, places = plt.subplots(
@@ -136,15 +135,5 @@ def _grid(count: int, columns: int = 4) -> tuple[Any, list[Any]]:
 def _logarithmic(axes: Any, title: str) -> None:
     axes.set(xscale="log", yscale="log")
     axes.set_title(title, fontsize=8)
-    axes.minorticks_off()  # on twelve panels they are most of the file
-    _plain(axes)
-
-
-def _plain(axes: Any) -> None:
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.tick_params(labelsize=7)
-
-
-def _save(figure: Any, path: Path) -> None:
-    figure.savefig(path)
-    plt.close(figure)
+    axes.minorticks_off()  # which would be most of the file
+    plain(axes)

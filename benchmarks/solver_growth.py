@@ -1,7 +1,7 @@
-"""How many code problems are solved until ‖Γ‖² is small, as the rows become more.
+"""How many code problems are solved until ‖Γ‖² is small, as the number of rows grows.
 
-Rows come from one distribution, fewer being the first of the more, and the weights are the same for
-all n: so is, but for chance, the function that is minimised, and one ε is as hard for all of them.
+Rows come from one distribution, smaller data being the first rows of larger ones. The weights are the same
+for all n. So the objectives for different n differ only by sampling, and the same ε is used for all.
 """
 
 from __future__ import annotations
@@ -16,40 +16,40 @@ import numpy as np
 from benchmarks.common import Array
 from benchmarks.solver_runs import RANKING_CODER, measurements, rounded
 from vrmf import formulations
-from vrmf.comparing.measuring import WarmProblem, Yardstick, watched
+from vrmf.comparing.measuring import WarmProblem, Yardstick, within_budget
 from vrmf.running.history import Iterate
 from vrmf.running.loop import iterate
 from vrmf.solvers import VR, AbstractSolver, Algorithm1, Batch
 from vrmf.sources import as_source
 
-#: ‖Γ‖² that is aimed at. Epochs become fewer about as n^−⅓: 14 at 3·10⁴ rows let us expect 4 to 5 at 10⁶,
-#: and five full passes with the one that measures the end.
+#: The ‖Γ‖² to reach. The number of epochs falls about as n^−⅓: from 14 at 3·10⁴ rows to an expected 4 or 5
+#: at 10⁶, with five full passes including the one that measures the end.
 EPSILON = 3e-9
 
 EXPONENTS = (3.0, 3.5, 4.0, 4.5, 5.0, 5.5, 6.0)
 FEATURES, RANK, ATOMS = 40, 5, 10
 
-#: Steps of the paper's Algorithm 1 that are tried, in units of 1/λ_max(A) at the start; the likely one
-#: comes first, since the others stop when they fall behind. They are tried at a larger ε, to save time.
+#: Steps of the paper's Algorithm 1 that are tried, in units of 1/λ_max(A) at the start. The likely best one
+#: comes first, since the others stop when they need more samples. A larger ε is used here to save time.
 LITERAL_STEPS = (1.0, 2.0, 0.5)
 TUNING_ROWS = 10_000
 TUNING_EASE = 100
 
-#: The most passes and seconds for a run; where a solver runs out of them, it sits out larger n.
+#: The most passes and seconds of a run. A solver that exceeds them is not run for larger n.
 PASSES = 3000
 SECONDS = {"VR": 120.0, "paper's VR": 40.0, "plain batch": 40.0}
 
 
 @dataclass
-class Clock:
-    """Tells when an epoch has ended since it was last asked."""
+class Epochs:
+    """The number of epochs so far."""
 
-    epoch: int = 0
+    count: int = 0
 
-    def struck(self, current: Iterate) -> bool:
+    def is_new(self, current: Iterate) -> bool:
         """Return whether the iterate is the first of a new epoch."""
-        struck, self.epoch = current.epoch > self.epoch, current.epoch
-        return struck
+        is_new, self.count = current.epoch > self.count, current.epoch
+        return is_new
 
 
 def growth(
@@ -86,7 +86,7 @@ def growth(
 
 
 def synthetic_rows(n: int, seed: int = 0) -> Array:
-    """Return rows of low rank with a tenth of their entries corrupted; fewer are the first of more."""
+    """Return rows of low rank with a tenth of their entries corrupted."""
     dictionary, codes, places, sizes = np.random.default_rng(seed).spawn(4)
     W = dictionary.normal(0.5, 10**-0.25, (RANK, FEATURES))
     X = codes.normal(0.5, 10**-0.25, (n, RANK)) @ W
@@ -98,14 +98,14 @@ def synthetic_rows(n: int, seed: int = 0) -> Array:
 def problem_of(X: Array) -> WarmProblem:
     """Return robust PCA of some rows, with weights that do not depend on their number.
 
-    Full passes are warm, which saves time and changes no count: only samples are compared.
+    Full passes start from known codes. This saves time, and the numbers of samples stay the same.
     """
     model = formulations.robust_pca(alpha=0.2, outlier_alpha=0.2, n_samples=1000)
     return WarmProblem(model, as_source(X))
 
 
 def literal_step(X: Array, D: Array, epsilon: float, seconds: float) -> float:
-    """Return the step with which the paper's algorithm is first at ε."""
+    """Return the step with which the paper's algorithm reaches ε with the fewest samples."""
     curvature = problem_of(X).stats(D, RANKING_CODER).largest_curvature
     best, fewest = 1 / curvature, PASSES * len(X)
     for part in LITERAL_STEPS:
@@ -126,10 +126,10 @@ def descent(
     most: float = math.inf,
 ) -> dict[str, Any]:
     """Run until ‖Γ‖² ≤ ε or the budget ends; the samples are None if it does."""
-    clock, full, lowest, epochs, samples = Clock(), 0, math.inf, 0, None
+    full, lowest, epochs, samples = 0, math.inf, 0, None
     passes = min(PASSES, most / problem.n_samples)
-    run = watched(iterate(solver, problem, D, 0), passes, seconds)
-    for current, measured in measurements(run, Yardstick(problem), clock.struck):
+    run = within_budget(iterate(solver, problem, D, 0), passes, seconds)
+    for current, measured in measurements(run, Yardstick(problem), Epochs().is_new):
         full, lowest, epochs = full + 1, min(lowest, measured.stationarity), current.epoch
         if measured.stationarity <= epsilon:
             samples = current.state.solved

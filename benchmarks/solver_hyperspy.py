@@ -19,8 +19,8 @@ from vrmf.running.loop import iterate
 from vrmf.solvers import VR
 from vrmf.sources import as_source
 
-#: Robust codes are less exact: some take for ever on the nearly singular dictionaries of hyperspy. The
-#: objective is right to six digits.
+#: Robust codes are less exact, since some take very long on the nearly singular dictionaries of hyperspy.
+#: The objective is right to six digits.
 ROBUST_CODER = Coder(tol=1e-4)
 
 
@@ -30,7 +30,7 @@ class Setting(NamedTuple):
     name: str
     X: Array
     W: Array | None
-    reach: float  #: of what is no outlier
+    reach: float  #: the size of entries without outliers
 
 
 NOTE = (
@@ -43,7 +43,7 @@ NOTE = (
 def hyperspy_online(
     rows: int = 100_000, most: int = 300, patience: float = 10.0, sample: int = 2000
 ) -> list[Result]:
-    """Robust PCA and NMF, by rows per second, and by what the rows that hyperspy manages teach."""
+    """Robust PCA and NMF: rows per second, and objectives after the same rows."""
     from hyperspy.learn._ornmf import ORNMF
     from hyperspy.learn._rpca import ORPCA
 
@@ -87,7 +87,7 @@ def _robust(
     some = X[np.random.default_rng(0).permutation(len(X))[:sample]]
     judge = partial(_judged, Problem(model, as_source(some, n_jobs=THREADS)), setting.W)
     ours = judge(*_one_pass(problem_of(model, X, start), start))
-    # By its first method only, as some of the others take ten seconds for a row.
+    # By its first method only, since some of the others take ten seconds for a row.
     _, blas = quickest(lambda _: next(iter(peers.values()))(start).partial_fit(X[:3]))
     results = {}
     for method, make in peers.items():
@@ -107,7 +107,7 @@ def _robust(
 
 
 def _one_pass(problem: Problem, start: Array) -> tuple[Result, Array]:
-    """Return the facts and the dictionary of our run when it has coded as many rows as there are."""
+    """Return the facts and the dictionary of our run after one pass."""
     moved = (it for it in iterate(VR(), problem, start, 0) if it.passes >= 1 and np.any(it.D != start))
     it = next(moved)
     coded = it.passes * problem.n_samples
@@ -118,7 +118,7 @@ def _one_pass(problem: Problem, start: Array) -> tuple[Result, Array]:
 
 
 def _online(peer: Any, X: Array, blas: int, most: int, patience: float) -> tuple[Result, Array]:
-    """Return the facts and the dictionary of a peer after so many rows, or fewer if it is too slow."""
+    """Return the facts and the dictionary of a peer after ``most`` rows, or fewer if it is too slow."""
     done, spent = 0, 0.0
     while done < min(most, len(X)) and spent < patience:
         some = X[done : min(done + 5, most)]
@@ -129,7 +129,7 @@ def _online(peer: Any, X: Array, blas: int, most: int, patience: float) -> tuple
 
 
 def _judged(problem: Problem, W: Array | None, facts: Result, D: Array) -> Result:
-    """Add the objective, and how much of the true dictionary lies in the subspace that was found."""
+    """Add the objective, and the share of the true dictionary in the subspace that was found."""
     if not np.all(np.isfinite(D)):
         return facts | {"objective": None, "expressed": None}
     objective = fair_objective(problem, ROBUST_CODER)(D)

@@ -1,8 +1,7 @@
-"""VR against SMM and SGD with their best constants, and how far the certificate falls.
+"""VR against SMM and SGD with their best constants, and how ‖Γ‖² falls.
 
-VR runs as it is by default. SMM and SGD get the constants that a search on seed 0 finds best, early
-(3 passes) and late; see solver_search.py. Objectives are computed from exact codes of all rows, off
-the clock.
+VR has its defaults. SMM and SGD have the constants that a search on seed 0 finds best, after 3 passes and
+later; see solver_search.py. Objectives are computed from exact codes of all rows, off the clock.
 """
 
 from __future__ import annotations
@@ -26,21 +25,22 @@ from benchmarks.solver_runs import (
     snapshots,
 )
 from benchmarks.solver_search import constants, tuned
-from vrmf.comparing.measuring import Snapshot, Yardstick, warm_up, watched
+from vrmf.comparing.measuring import Snapshot, Yardstick, warm_up, within_budget
 from vrmf.problem import Problem
 from vrmf.running.loop import iterate
 from vrmf.solvers import VR, AbstractSolver, Batch
 
-#: Parts of the first gap to f* whose times are told; at the first two VR has to keep up, then to win.
+#: Shares of the first gap to f* whose times are reported. At the first two VR should be at most KEEPS_UP
+#: times as slow as the best other solver, at the others faster.
 LEVELS = (1e-1, 1e-2, 1e-3, 1e-4)
 KEEPS_UP = 1.1
 
-#: Snapshots are taken at passes that grow by RATIO; each STRIDE-th is evaluated and drawn, and those
-#: between only where they tell when a level was reached.
+#: Snapshots are taken at passes that grow by RATIO. Each STRIDE-th is evaluated and drawn. Those between
+#: are evaluated only to find when a level was reached.
 RATIO = 1.08
 STRIDE = 4
 
-#: Parts of the first ‖Γ‖² whose passes are told.
+#: Shares of the first ‖Γ‖² whose passes are reported.
 STATIONARITY_LEVELS = tuple(10.0**-power for power in range(1, 9))
 
 
@@ -69,7 +69,7 @@ class Curve:
         return None
 
     def on_file(self) -> dict[str, str]:
-        """Return the curve as it is kept."""
+        """Return the curve in the form of the file."""
         passes, seconds, values = zip(*self.trace.points(self.coarse), strict=True)
         return {"passes": packed(passes), "seconds": packed(seconds, 4), "f": packed(values, 10)}
 
@@ -117,7 +117,7 @@ def panel(case: Case, seeds: list[int], passes: float, seconds: float) -> dict[s
 def contest(
     case: Case, contestants: dict[str, AbstractSolver], seed: int, passes: float, seconds: float
 ) -> dict[str, Any]:
-    """Run all from the same start, and say when each came how near to its own f* and to the best."""
+    """Run all from the same start; return when each reached the levels, for its own f* and for the best."""
     D, curves, own = case.start(seed), {}, {}
     first = Yardstick.of(case.problem).measured(D)
     for name, solver in contestants.items():
@@ -169,10 +169,7 @@ def _medians(tables: list[dict[str, list[float | None]]]) -> dict[str, list[floa
 
 
 def verdict(table: dict[str, dict[str, list[float | None]]]) -> dict[str, list[bool | None]]:
-    """Say for each level whether VR keeps up with the best other, then whether it is first.
-
-    None where nobody came so near.
-    """
+    """Return for each level whether VR is as fast as it should be, None where no solver reached it."""
     verdicts: dict[str, list[bool | None]] = {}
     for unit in ("passes", "seconds"):
         verdicts[unit] = []
@@ -222,11 +219,11 @@ def stationarity(
 def descent(
     solver: AbstractSolver, problem: Problem, D: Array, passes: float, seconds: float
 ) -> dict[str, Any]:
-    """Return how ‖Γ‖² falls along a run: its own measurements, and ours at a geometric grid of passes."""
+    """Return ‖Γ‖² along a run: as the solver measures it, and as measured here at a grid of passes."""
     yardstick, grid = Yardstick.of(problem), Grid(0.5, 1.15)
     first, last = yardstick.measured(D).stationarity, STATIONARITY_LEVELS[-1]
     points, clock = [(0.0, 1.0)], 0.0
-    run = watched(iterate(solver, problem, D, 0), passes, seconds)
+    run = within_budget(iterate(solver, problem, D, 0), passes, seconds)
     for current, measured in measurements(run, yardstick, lambda current: grid.passed(current.passes)):
         points.append((current.passes, measured.stationarity / first))
         clock = current.seconds

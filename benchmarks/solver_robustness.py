@@ -1,4 +1,4 @@
-"""Fits of random problems, pleasant and not, by every estimator with its default solver."""
+"""Fits of random problems, well-conditioned or not, by every estimator with its default solver."""
 
 from __future__ import annotations
 
@@ -23,11 +23,10 @@ from vrmf.terms import L1, NonNegative, UnitBall
 
 EPOCHS = 5
 
-#: A fit stops after so many seconds as well; that is no failure.
+#: A fit also stops after these seconds, which is no failure.
 FIT_SECONDS = 5.0
 
-#: Bounds on n · max(k, d) and, for each estimator, on n · k · max(k, d), such that a fit takes a few
-#: seconds.
+#: Bounds on n · max(k, d) and, for each estimator, on n · k · max(k, d), so that a fit takes a few seconds.
 ENTRIES = 3e7
 WORK = {
     "DictionaryLearning": 3e8,
@@ -63,7 +62,7 @@ class Trial:
         """Draw a problem that is not too large."""
         rng = np.random.default_rng(seed)
         kind, ill = str(rng.choice(list(WORK))), bool(rng.random() < 0.3)
-        most = WORK[kind] * (0.1 if ill else 1)  # codes take so much longer then
+        most = WORK[kind] * (0.1 if ill else 1)  # then codes take about ten times as long
         while True:
             n, d, k = (_log_uniform(rng, *ends) for ends in ((10, 100_000), (2, 500), (1, 300)))
             if n * max(k, d) <= ENTRIES and n * k * max(k, d) <= most:
@@ -88,7 +87,7 @@ class Trial:
         if self.ill:
             directions = np.linalg.qr(rng.standard_normal((d, d)))[0]
             sizes = np.geomspace(1, 1e-8, d)
-            if self.kind in NON_NEGATIVE:  # nonnegative factors keep most of the decay, their product not
+            if self.kind in NON_NEGATIVE:  # factors with most of the decay
                 X, directions = np.abs(X), np.abs(directions)
             X = (X * sizes) @ directions
         if self.sparse:
@@ -98,7 +97,7 @@ class Trial:
 
     def model(self, X: Array) -> Any:
         """Return the estimator, for its data."""
-        common = {"max_iter": EPOCHS, "max_time": FIT_SECONDS, "random_state": 0}
+        common: dict[str, Any] = {"max_iter": EPOCHS, "max_time": FIT_SECONDS, "random_state": 0}
         if self.kind != "MatrixFactorization, composed":
             return getattr(vrmf, self.kind)(self.k, **common)
         size = float(np.sqrt(np.mean(X**2))) or 1.0
@@ -117,7 +116,7 @@ class Trial:
 
 
 def robustness(count: int = 200, seed: int = 0) -> dict[str, Any]:
-    """Fit so many random problems, and say what went wrong."""
+    """Fit random problems, and return what went wrong."""
     trials = [outcome(Trial.draw(1000 * seed + i)) for i in range(count)]
     failed = [trial for trial in trials if trial["failures"]]
     summary = {
@@ -145,7 +144,7 @@ def outcome(trial: Trial) -> dict[str, Any]:
         seconds = time.perf_counter() - began
         stop = model.stop_reason_.split(":")[0]
         failures = [*unexpected(caught), *complaints(model, X)]
-    except Exception as error:  # whatever it is, it is what we look for
+    except Exception as error:  # any exception is a result
         seconds = time.perf_counter() - began
         failures = [f"exception: {error!r} at {_where(error)}"]
     if failures:
@@ -154,9 +153,9 @@ def outcome(trial: Trial) -> dict[str, Any]:
 
 
 def unexpected(caught: list[warnings.WarningMessage]) -> list[str]:
-    """Return the warnings that say anything but that the budget has ended, or that no code is used.
+    """Return the warnings, except those that the budget has ended or that all codes are zero.
 
-    A weight may be so large that zero codes are the best ones; the model says so, and is right.
+    Zero codes are the best ones if a weight is large enough, so that warning is right.
     """
     others = [
         one
@@ -181,7 +180,7 @@ def complaints(model: Any, X: Array) -> list[str]:
     start = next(model.iterate(X)).D
     problem = Problem(model.formulation_, as_source(X))
     first = problem.measure(problem.stats(start, RANKING_CODER), start).objective
-    # A start that is as good as the answer may suffer from the noise of the opening, by this much.
+    # If the start is as good as the answer, the noise of the opening may raise the objective by this much.
     if not model.objective_ <= (1 + 1e-5) * first:
         wrong.append(f"objective: {model.objective_:.10g} is above {first:.10g} at the start")
     return wrong
@@ -192,6 +191,6 @@ def _log_uniform(rng: np.random.Generator, low: int, high: int) -> int:
 
 
 def _where(error: Exception) -> str:
-    """Return the way to an error, by the names of files alone."""
+    """Return the last calls before an error, with the names of files but not their folders."""
     frames = traceback.extract_tb(error.__traceback__)
     return " → ".join(f"{Path(frame.filename).name}:{frame.lineno} {frame.name}" for frame in frames[-6:])

@@ -1,4 +1,4 @@
-"""Runs of solvers seen from outside: snapshots, exact measurements off the clock, and polished ends."""
+"""Snapshots of runs, exact measurements off the clock, and refined minima."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import numpy as np
 
 from benchmarks.common import Array
 from vrmf.coding import Coder
-from vrmf.comparing.measuring import Snapshot, WarmProblem, Yardstick, kept, snapshots_of, watched
+from vrmf.comparing.measuring import Snapshot, WarmProblem, Yardstick, kept, snapshots_of, within_budget
 from vrmf.dictionaries import feasible
 from vrmf.measurement import Measurement
 from vrmf.running.history import Iterate
 from vrmf.running.loop import iterate
 from vrmf.solvers import Batch
 
-#: How exactly codes are computed at a start, whose curvature gives steps, and where candidates are ranked.
+#: How exactly codes are computed where the curvature gives step sizes, and where candidates are ranked.
 RANKING_CODER = Coder(tol=1e-8)
 
 # ------------------------------------------------------------------ on the clock
@@ -25,17 +25,17 @@ RANKING_CODER = Coder(tol=1e-8)
 
 @dataclass
 class Grid:
-    """Says which of rising numbers are the first beyond the next point of a geometric grid."""
+    """Tells which of rising numbers are the first beyond the next point of a geometric grid."""
 
     first: float
     ratio: float
-    reached: int = 0  #: points that lie behind
+    reached: int = 0  #: how many points were passed
 
     def passed(self, value: float) -> bool:
-        """Return whether the value is the first at or beyond a point, which then lies behind."""
+        """Return whether the value is the first at or beyond a point."""
         if value < self.first * self.ratio**self.reached:
             return False
-        # A shade more than the quotient, lest a value on the point be taken twice.
+        # A value at a point must pass it in spite of rounding.
         self.reached = math.floor(math.log(value / self.first) / math.log(self.ratio) + 1e-9) + 1
         return True
 
@@ -44,7 +44,7 @@ def snapshots(run: Iterator[Iterate], passes: float, seconds: float, ratio: floa
     """Return the dictionaries at a geometric grid of passes from 0.1 on, the start and the end."""
     grid = Grid(0.1, ratio)
     return kept(
-        snapshots_of(watched(run, passes, seconds)),
+        snapshots_of(within_budget(run, passes, seconds)),
         lambda snapshot: snapshot.passes == 0 or grid.passed(snapshot.passes),
     )
 
@@ -57,9 +57,9 @@ def measurements(
     yardstick: Yardstick,
     due: Callable[[Iterate], bool],
 ) -> Iterator[tuple[Iterate, Measurement]]:
-    """Yield the iterates of a run that are measured: by the solver itself, or here where it is due.
+    """Yield the iterates of a run that the solver measures, or that are due and measured here.
 
-    A full pass of a solver measures the iterate before it, so that one waits for its successor.
+    A full pass of a solver measures the iterate before it, so each iterate waits for the next one.
     """
     previous, wanted = None, False
     for current in run:
@@ -72,7 +72,7 @@ def measurements(
 
 
 def objective_by(yardstick: Yardstick) -> Callable[[Array], float]:
-    """Return what measures f at a dictionary, or at the nearest one that is feasible."""
+    """Return a function that measures f at the nearest feasible dictionary."""
 
     def objective(D: Array) -> float:
         nearest = feasible(yardstick.problem.formulation, np.ascontiguousarray(D))
@@ -83,7 +83,7 @@ def objective_by(yardstick: Yardstick) -> Callable[[Array], float]:
 
 @dataclass
 class Trace:
-    """The snapshots of a run, each of which is measured at most once, where its value is asked for."""
+    """The snapshots of a run, which are measured on demand and at most once."""
 
     snapshots: list[Snapshot]
     measure: Callable[[Array], float]
@@ -105,7 +105,7 @@ def polished(
 ) -> float:
     """Return the lowest objective that batch steps from D find until ‖Γ‖² is ``enough``."""
     lowest = math.inf
-    for current in watched(iterate(Batch(), problem, D, 0), steps, seconds):
+    for current in within_budget(iterate(Batch(), problem, D, 0), steps, seconds):
         measured = current.state.measured
         if measured is not None:
             lowest = min(lowest, measured.objective)
@@ -118,12 +118,12 @@ def polished(
 
 
 def rounded(value: float | None, digits: int = 5) -> float | None:
-    """Return a number with so many significant digits; None where there is none."""
+    """Return a number with some significant digits, None for what is not finite."""
     return None if value is None or not math.isfinite(value) else float(f"{value:.{digits}g}")
 
 
 def packed(values: Iterable[float], digits: int = 5) -> str:
-    """Return numbers as one string: a list would take a line of the file for each."""
+    """Return numbers as one string, so that they take one line of the file."""
     return " ".join(f"{value:.{digits}g}" for value in values)
 
 

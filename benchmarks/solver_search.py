@@ -1,4 +1,4 @@
-"""The best constants of SMM and SGD for a problem, found by a search that costs them nothing."""
+"""The best constants of SMM and SGD for a problem. Their times do not include the search."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ import numpy as np
 
 from benchmarks.common import Array
 from benchmarks.solver_runs import RANKING_CODER
-from vrmf.comparing.measuring import watched
+from vrmf.comparing.measuring import within_budget
 from vrmf.problem import Problem
 from vrmf.running.history import Iterate
 from vrmf.running.loop import iterate
 from vrmf.solvers import SGD, SMM, AbstractSolver
 
-#: Rows on which candidates are ranked: enough to tell them apart, and the same for all.
+#: Rows on which candidates are ranked, the same for all.
 RANKING_ROWS = 2500
 
 
 @dataclass(frozen=True)
 class Stage:
-    """A round of the search: how far the candidates run in all, and how many of them go on."""
+    """A round of the search: how far the candidates run, and how many of them continue."""
 
     passes: float
     seconds: float
@@ -32,19 +32,22 @@ class Stage:
 
 
 def stages(n_samples: int) -> list[Stage]:
-    """Return the rounds: all to 3 passes, the best 4 to the middle, the best 2 to the end, by a clock."""
+    """Return the rounds: all run 3 passes, the best 4 half of the way, the best 2 to the end.
+
+    Each round also has a limit in seconds.
+    """
     end = 20 if n_samples <= 3000 else 10
     return [Stage(3, 1.5, 4), Stage(end / 2, 3.0, 2), Stage(end, 6.0, 1)]
 
 
 def smm_candidates(n_samples: int) -> list[AbstractSolver]:
-    """Return SMM with the constants that are tried."""
+    """Return SMM with each choice of constants."""
     sizes = [b for b in (32, 64, 256) if b <= n_samples / 4]
     return [SMM(batch_size=b, forgetting=rho) for b in sizes for rho in (0.0, 5.0, 10.0)]
 
 
 def sgd_candidates(problem: Problem, D: Array) -> list[AbstractSolver]:
-    """Return SGD with the constants that are tried: first steps are multiples of 1/λ_max(A) at D."""
+    """Return SGD with each choice of constants; first steps are multiples of 1/λ_max(A) at D."""
     curvature, n = problem.stats(D, RANKING_CODER).largest_curvature, problem.n_samples
     return [
         SGD(batch_size=b, scale=first * offset / curvature, offset=offset)
@@ -72,7 +75,7 @@ def search(
 
 def _objective(problem: Problem, run: Iterator[Iterate], stage: Stage, rows: Array) -> float:
     """Take a run to the end of a stage and return its objective on some rows, inf if it diverges."""
-    ends = deque(watched(run, stage.passes, stage.seconds), maxlen=1)
+    ends = deque(within_budget(run, stage.passes, stage.seconds), maxlen=1)
     if not ends or not (ends[0].passes >= stage.passes or ends[0].seconds >= stage.seconds):
         return math.inf
     D = ends[0].D

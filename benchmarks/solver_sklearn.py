@@ -13,6 +13,7 @@ import vrmf
 from benchmarks.common import THREADS, Array, cbcl, mnist, rows_as_atoms
 from benchmarks.solver_problems import ATOMS
 from benchmarks.solver_races import (
+    MNIST_WEIGHT,
     RACE_CODER,
     SEEDS,
     Result,
@@ -29,16 +30,13 @@ from vrmf.comparing.measuring import Yardstick
 from vrmf.dictionaries import feasible
 from vrmf.problem import Problem
 
-#: Of the penalty on codes, the paper's for MNIST.
-WEIGHT = 1 / 28
-
 
 def sklearn_dictionary(
     rows: int = 10_000, limit: float = 20.0, seeds: Sequence[int] = SEEDS
 ) -> list[Result]:
     """Dictionary learning on MNIST: the time to the objective at which scikit-learn and dictlearn end."""
     X = mnist(rows)
-    problem = problem_of(formulations.dictionary_learning(WEIGHT), X, rows_as_atoms(X, ATOMS))
+    problem = problem_of(formulations.dictionary_learning(MNIST_WEIGHT), X, rows_as_atoms(X, ATOMS))
     peers = _dictionary_peers(X)
     runs: dict[str, list[Result]] = {name: [] for name in peers}
     for seed in seeds:
@@ -66,7 +64,7 @@ class Peer(NamedTuple):
 
 
 def _dictionary_peers(X: Array) -> dict[str, Peer]:
-    """Return the peers, each with the threads that suit it best on few rows."""
+    """Return the peers, each with the number of threads that is quickest on few rows."""
     few, start = X[:1000], rows_as_atoms(X, ATOMS)
     epoch = partial(_sklearn_epochs, 1)
     jobs, blas = quickest(lambda jobs: epoch(jobs, few, start, 0), (1, THREADS))
@@ -93,7 +91,7 @@ def _sklearn_epochs(epochs: int, jobs: int, X: Array, D: Array, seed: int) -> An
     from sklearn.decomposition import MiniBatchDictionaryLearning
 
     return MiniBatchDictionaryLearning(
-        len(D), alpha=WEIGHT, fit_algorithm="cd", batch_size=256, max_iter=epochs, n_jobs=jobs,
+        len(D), alpha=MNIST_WEIGHT, fit_algorithm="cd", batch_size=256, max_iter=epochs, n_jobs=jobs,
         max_no_improvement=None, tol=0, dict_init=D, random_state=seed,
     ).fit(X)  # fmt: skip
 
@@ -103,7 +101,7 @@ def _dictlearn_epoch(X: Array, D: Array, seed: int) -> Any:
 
     def codes(batch: Array, D: Array, **_: Any) -> Array:
         # Its loss has no ½, hence twice the weight.
-        return np.asarray(dictlearn.sparse_encode(batch, D, algorithm="fista", alpha=2 * WEIGHT))
+        return np.asarray(dictlearn.sparse_encode(batch, D, algorithm="fista", alpha=2 * MNIST_WEIGHT))
 
     model = dictlearn.MiniBatchDictionaryLearning(
         len(D), transform_algorithm=codes, n_nonzero_coefs=len(D), batch_size=256, dict_init=D
@@ -114,9 +112,9 @@ def _dictlearn_epoch(X: Array, D: Array, seed: int) -> Any:
 def _dictlearn_pass(X: Array, D: Array, seed: int) -> Any:
     import dictlearn
 
-    # This is its L1DictionaryLearning, which fails by itself where k < d/10.
+    # These are the options of its L1DictionaryLearning, which raises an error where k < d/10.
     return dictlearn.DictionaryLearning(
-        len(D), fit_algorithm="apru", transform_algorithm="fista", transform_alpha=2 * WEIGHT,
+        len(D), fit_algorithm="apru", transform_algorithm="fista", transform_alpha=2 * MNIST_WEIGHT,
         n_nonzero_coefs=len(D), max_iter=1, dict_init=D, random_state=seed,
     ).fit(X)  # fmt: skip
 
@@ -136,7 +134,7 @@ def sklearn_nmf(rows: int = 10_000, iterations: int = 200, seeds: Sequence[int] 
 
 
 def _nmf_runs(X: Array, iterations: int, seed: int) -> dict[str, Result]:
-    """Return the runs of one seed against each peer; ours may take as long as the slowest of them."""
+    """Return the comparisons of one seed with each peer; our limit is the time of the slowest of them."""
     from sklearn.base import clone
     from sklearn.decomposition import NMF, MiniBatchNMF
 
@@ -150,10 +148,10 @@ def _nmf_runs(X: Array, iterations: int, seed: int) -> dict[str, Result]:
     for name, model in models.items():
         _, blas = quickest(lambda _: clone(model).set_params(max_iter=3).fit(X))
         spent[name], _ = timed(lambda: model.fit(X), blas)
-    # Our default: its weight, and its start, whose time counts.
+    # Our default weight and start. The time of the start is included.
     default = vrmf.NMF(ATOMS, random_state=seed, n_jobs=THREADS)
     next(default.iterate(X))  # which compiles what a start needs
-    began, moment = timed(lambda: next(default.iterate(X)))
+    start_seconds, moment = timed(lambda: next(default.iterate(X)))
     problem = problem_of(formulations.nonnegative(harmless_ridge("alpha", "auto", X.shape[1])), X, moment.D)
     ours = Run(problem, moment.D, seed, max(5.0, *spent.values()), frobenius_by(problem))
     results = {}
@@ -163,14 +161,14 @@ def _nmf_runs(X: Array, iterations: int, seed: int) -> dict[str, Result]:
         reached = ours.reach(value)
         results[name] = {
             "seed": seed, "seconds": spent[name], "value": value,
-            "reached": None if reached is None else reached + began, "start": began,
+            "reached": None if reached is None else reached + start_seconds, "start": start_seconds,
             "own_error": float(model.reconstruction_err_), "steps": int(model.n_iter_),
         }  # fmt: skip
     return results
 
 
 def frobenius_by(problem: Problem) -> Callable[[Array], float]:
-    """Return what measures ‖X − HD‖, for a formulation whose only penalty is a ridge on codes."""
+    """Return a function that measures ‖X − HD‖, where the only penalty is a ridge on codes."""
     yardstick = Yardstick.of(problem, RACE_CODER)
 
     def error(D: Array) -> float:

@@ -6,6 +6,9 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from benchmarks import reporting
+from benchmarks.reporting import machine_line
+
 Row = list[str]
 
 
@@ -15,15 +18,13 @@ def markdown(results: dict[str, Any]) -> str:
     for part, (title, section) in SECTIONS.items():
         if results.get(part):
             lines += [f"## {title}", "", *section(results[part]), ""]
-    where = results.get("machine", {})
-    versions = ", ".join(f"{name} {number}" for name, number in where.get("versions", {}).items() if number)
-    lines += [f"Machine: {where.get('processor')}, {where.get('threads')} threads; {versions}.", ""]
+    lines += [machine_line(results), ""]
     return "\n".join(lines)
 
 
 def table(head: Row, rows: list[Row]) -> list[str]:
     """Return the lines of a table, with an empty one after it."""
-    return ["| " + " | ".join(row) + " |" for row in (head, ["---"] * len(head), *rows)] + [""]
+    return [*reporting.table(head, rows), ""]
 
 
 def number(value: float | None, digits: int = 3) -> str:
@@ -45,7 +46,7 @@ def mark(good: bool | None) -> str:
 
 
 def panels(cases: dict[str, Any]) -> list[str]:
-    """Return when VR and the best other came how near to f*, and the constants of the others."""
+    """Return when VR and the best other solver reached each level, and the constants of the others."""
     lines = [
         "Medians over seeds of what VR by default takes until (f − f*) / (first f − f*) is at most the "
         "level, and after the stroke the least that SMM or SGD takes, at the best constants that a search "
@@ -80,7 +81,7 @@ def _duels(case: dict[str, Any], target: str, unit: str) -> Row:
 
 
 def stationarity(cases: dict[str, Any]) -> list[str]:
-    """Return the passes to each part of the first ‖Γ‖²."""
+    """Return the passes to each share of the first ‖Γ‖²."""
     first = next(iter(cases.values()))
     levels = next(iter(first.values()))["levels"]
     rows = []
@@ -109,7 +110,7 @@ def ablation(cases: dict[str, Any]) -> list[str]:
 
 
 def growth(result: dict[str, Any]) -> list[str]:
-    """Return the samples to ε for each n, and the slopes."""
+    """Return the samples until ‖Γ‖² ≤ ε for each n, and the slopes."""
     names = list(result["slopes"])
     rows = [[f"{point['n']}", *(_effort(point[name]) for name in names)] for point in result["points"]]
     rows.append(["slope", *(number(result["slopes"][name]) for name in names)])
@@ -126,7 +127,7 @@ def _effort(run: dict[str, Any]) -> str:
 
 
 def robustness(result: dict[str, Any]) -> list[str]:
-    """Return how many fits went well, and those that did not."""
+    """Return the number of fits without failures, and the failures."""
     summary = result["summary"]
     stops = ", ".join(f"{count} × {stop}" for stop, count in summary["stops"].items())
     lines = [
@@ -164,7 +165,7 @@ def spams(cases: list[dict[str, Any]]) -> list[str]:
 
 
 def races(cases: list[dict[str, Any]]) -> list[str]:
-    """Return how many times sooner we are where a peer ends."""
+    """Return how many times sooner we reach the objective at which a peer ends."""
     rows = []
     for case in cases:
         ours, theirs = case["seconds"].values()
@@ -178,7 +179,7 @@ def races(cases: list[dict[str, Any]]) -> list[str]:
 
 
 def hyperspy(cases: list[dict[str, Any]]) -> list[str]:
-    """Return rows per second and what they taught, ours and each method of hyperspy."""
+    """Return rows per second and objectives, ours and those of each method of hyperspy."""
     rows = [
         [
             case["name"],

@@ -1,4 +1,4 @@
-"""How fast the default solver is, against the others with their best constants and against peers.
+"""How fast the default solver is, compared with the others at their best constants and with peers.
 
     python -m benchmarks.solvers                          all of it: results/solvers.json, tables, figures
     python -m benchmarks.solvers growth robustness        only these parts; the other results stay
@@ -15,7 +15,7 @@ import argparse
 from collections.abc import Callable
 from typing import Any
 
-from benchmarks.common import machine, read, write
+from benchmarks.common import RESULTS, machine, read, write
 from benchmarks.solver_ablation import ablation
 from benchmarks.solver_growth import growth
 from benchmarks.solver_hyperspy import hyperspy_online
@@ -25,7 +25,7 @@ from benchmarks.solver_robustness import robustness
 from benchmarks.solver_sklearn import sklearn_dictionary, sklearn_nmf
 from benchmarks.solver_spams import spams, spams_patches
 
-#: Parts that run problem by problem; each result is kept as soon as it is there.
+#: Parts that run problem by problem; each result is written at once.
 BY_PROBLEM: dict[str, Callable[[list[str]], dict[str, Any]]] = {
     "panels": panels,
     "stationarity": stationarity,
@@ -79,14 +79,14 @@ def chosen() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Run the parts that are named, all if none is, and draw."""
+    """Run the parts that are named, or all, and draw."""
     arguments, results = chosen(), read("solvers")
     if not arguments.draw:
         for part in arguments.parts or PARTS:
             run(part, arguments.only or list(CASES), results)
     from benchmarks.solver_figures import draw
 
-    draw(results)
+    draw(results, RESULTS)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""Sixty small data sets of many kinds, on which starts are compared.
+"""Sixty-six small data sets of many kinds, on which starts are compared.
 
-Half of them, ``TUNING``, may be looked at while a rule is chosen; the other half, ``HELD_OUT``, only
-judges. The halves alternate through the list, so that both have data of every kind. All data are
-generated or come with scikit-learn; four sets of faces and digits are read from the folder VRMF_DATA
-(or the internet), and are left out where they are not there.
+Half of them, ``TUNING``, may be looked at while a rule is chosen. The other half, ``HELD_OUT``, is for
+judging alone. The halves alternate through the list, so that both have data of every kind. Most data are
+generated or come with scikit-learn. Four sets of faces and digits are read from the folder VRMF_DATA or the
+internet, and are left out where they are missing.
 """
 
 from __future__ import annotations
@@ -227,7 +227,7 @@ CASES = [
     Case("MNIST, n=5000, k=12", 12, partial(crops, 66, 5000, partial(mnist, 5000), 28, 12)),
 ]  # fmt: skip
 
-#: The data sets that may be looked at while a rule is chosen, and those that judge it.
+#: The data sets that may be looked at while a rule is chosen, and those by which it is judged.
 TUNING, HELD_OUT = CASES[::2], CASES[1::2]
 
 __all__ = ["CASES", "HELD_OUT", "TUNING", "Case"]

@@ -10,7 +10,9 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
-from starts import POOR, RULES, above
+
+from benchmarks.reporting import save
+from benchmarks.start_scores import POOR, RULES, above
 
 HALVES = {"tuning": False, "held out": True}
 
@@ -58,7 +60,7 @@ def model_of(key: str) -> str:
 
 
 def of(results: dict[str, Any], model: str, held_out: bool | None = None) -> list[dict[str, Any]]:
-    """Return what is known of a model, on one half of the data sets or on all."""
+    """Return the results of a model, on one half of the data sets or on all."""
     return [
         found
         for key, found in results["cases"].items()
@@ -93,8 +95,7 @@ def row(key: str, found: dict[str, Any]) -> str:
 
 
 def draw(results: dict[str, Any], models: list[str], path: Path) -> None:
-    """Draw, for each rule, the share of fits that are further above the best than a given distance."""
-    plt.rcParams["svg.hashsalt"] = "starts"
+    """Draw, for each rule, the share of fits beyond each distance to the best known objective."""
     figure, spots = plt.subplots(
         1, len(models), figsize=(3.4 * len(models), 2.8), sharey=True, squeeze=False, layout="constrained"
     )
@@ -109,5 +110,4 @@ def draw(results: dict[str, Any], models: list[str], path: Path) -> None:
         spot.set(xscale="log", title=model, xlabel="percent above the best", ylim=(0, 60))
     spots[0, 0].set_ylabel("percent of fits beyond")
     spots[0, 0].legend(fontsize=7)
-    figure.savefig(path, metadata={"Date": None})
-    plt.close(figure)
+    save(figure, path)

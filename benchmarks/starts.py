@@ -1,12 +1,12 @@
 """How often a fit ends in a poor local minimum, by the rule that chooses its start.
 
-    python -m benchmarks.starts            # goes on where it was interrupted; then tables and a figure
-    python -m benchmarks.starts --report   # only tables and figure, from what is known
+    python -m benchmarks.starts            # resumes an interrupted run, then makes tables and a figure
+    python -m benchmarks.starts --report   # only tables and figure, from the results on file
 
 Every rule of ``init`` starts a fit on every data set of ``start_data.py`` with three seeds. A fit is *poor*
-if its objective is more than 2 % above the best that is known: of all these fits, and of ten runs of
-scikit-learn whose dictionaries our solver improves to the end. (Objectives below 10⁻⁴ of that of codes zero
-count as that much: there the rows are fitted to less than a hundredth of their size.)
+if its objective is more than 2 % above the best known one. That is the lowest of all these fits, and of
+fits that start from the dictionaries of ten runs of scikit-learn. Objectives below 10⁻⁴ of that of zero
+codes count as that much: there the residual is less than a hundredth of the rows.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ import vrmf
 from benchmarks import start_data
 from benchmarks.common import RESULTS, Array, machine, read, write
 from benchmarks.start_data import Case
+from benchmarks.start_scores import RULES, above
 from vrmf.auto_weights import DataSummary
 from vrmf.dictionaries import atoms_from_rows
 from vrmf.formulations import Formulation
@@ -34,17 +35,10 @@ from vrmf.solvers import VR
 from vrmf.sources import as_source
 
 SEEDS = (0, 1, 2)
-RULES = ("auto", "spread", "data", "svd", "nndsvd")
 
 #: Budgets of the fits that are judged, the defaults, and of runs that improve a peer's dictionary.
 BUDGET: dict[str, Any] = {}
 LONG: dict[str, Any] = {"tol": 1e-8}
-
-#: A fit is poor if it is so far above the best known objective, in units of that.
-POOR = 0.02
-
-#: Objectives below this part of f(0) count as that much.
-LEAST_SHARE = 1e-4
 
 Fit = Callable[..., Any]
 
@@ -65,7 +59,9 @@ class Model:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--report", action="store_true", help="only draw and tabulate what is known")
+    parser.add_argument(
+        "--report", action="store_true", help="only tables and figure, from the results on file"
+    )
     parser.add_argument("--models", nargs="*", default=list(MODELS), help="some of the models")
     chosen = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -83,7 +79,7 @@ def main() -> None:
 
 
 def survey(name: str, results: dict[str, Any]) -> None:
-    """Run what is not known yet of a model, and write after every data set."""
+    """Run the fits of a model that have no result yet, and write after every data set."""
     model = MODELS[name]
     for case in start_data.CASES:
         key = f"{name} | {case.name}"
@@ -107,7 +103,7 @@ def survey(name: str, results: dict[str, Any]) -> None:
 
 
 def run_case(model: Model, case: Case, X: Array, known: dict[str, Any]) -> dict[str, Any]:
-    """Return the objectives of all fits on one data set; those that are known are not run again."""
+    """Return the objectives of all fits on one data set; those on file are not run again."""
     begin, k = time.perf_counter(), case.n_components
 
     def objective(**options: Any) -> float:
@@ -131,12 +127,6 @@ def run_case(model: Model, case: Case, X: Array, known: dict[str, Any]) -> dict[
         "peers": theirs,
         "spent": round(time.perf_counter() - begin, 1),
     }
-
-
-def above(found: dict[str, Any], rule: str) -> list[float]:
-    """Return how far the fits by a rule are above the best known objective, relatively."""
-    best = min([*found["peers"], *(value for values in found["fits"].values() for value in values)])
-    return [(value - best) / max(best, LEAST_SHARE * found["zero"]) for value in found["fits"][rule]]
 
 
 # ------------------------------------------------------------------ models and peers
@@ -192,7 +182,7 @@ MODELS = {
 
 
 def start_seconds(repeats: int = 5) -> dict[str, dict[str, float]]:
-    """Return the median seconds to choose a start, without the pass that scales weights."""
+    """Return the median seconds to choose a start, without those to summarise the data."""
     seconds: dict[str, dict[str, float]] = {}
     rng = np.random.default_rng(0)
     for n, d, k in ((300, 20, 8), (1000, 64, 10), (5000, 144, 12), (10_000, 784, 15), (10_000, 784, 49)):
@@ -211,7 +201,7 @@ def _median_start(model: Any, X: Array, repeats: int) -> float:
         begin = time.perf_counter()
         DataSummary.of(source)
         summarised = time.perf_counter()
-        model._start(source)
+        model._start(source)  # which summarises the data as well
         spent.append(time.perf_counter() - summarised - (summarised - begin))
     return round(float(np.median(spent[1:])), 4)
 

@@ -2,10 +2,10 @@
 
     python -m benchmarks.versions ../other-checkout [--rounds 5]
 
-Each version runs in a process of its own. Both get the same rows, start, weights and number of epochs,
-so the ratio tells what an epoch costs. The other version runs twice: its ratio to itself tells how far
-ratios can be trusted. Processes are new in each round, since some are faster than others by chance of
-their memory. Makes results/versions.json.
+Each version runs in a process of its own. Both get the same rows, start, weights and number of epochs, so
+ratios of times are those of an epoch. The other version runs twice: the spread of its ratio to itself is
+that of the measurement. Each round has new processes, since the speed of a process depends on where its
+memory happens to be. Makes results/versions.json.
 """
 
 from __future__ import annotations
@@ -13,9 +13,7 @@ from __future__ import annotations
 import argparse
 import functools
 import json
-import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -24,6 +22,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from benchmarks.checkouts import THIS, Served
 
 #: Data, model, atoms, weights and epochs of each fit.
 FITS: dict[str, tuple[str, str, int, dict[str, float], int]] = {
@@ -49,16 +49,15 @@ PAIRS = 3
 
 
 def serve() -> None:
-    """Fit what is asked for on standard input, and tell the seconds inside steps."""
+    """Answer requests, which are names of fits, with the seconds in steps and of the processor."""
     import vrmf
     from benchmarks.common import THREADS, cbcl, mnist, rows_as_atoms, yaleb
 
-    load = {"cbcl": cbcl, "yaleb": yaleb}
-    known: dict[str, Any] = {}
+    load = functools.cache(lambda data: {"cbcl": cbcl, "yaleb": yaleb}.get(data, lambda: mnist(10_000))())
     warnings.simplefilter("ignore")
     for line in sys.stdin:
-        data, name, k, weights, epochs = FITS[line.strip()]
-        X = known.setdefault(data, load.get(data, lambda: mnist(10_000))())
+        data, name, k, weights, epochs = FITS[json.loads(line)]
+        X = load(data)
         start = rows_as_atoms(X, k, by_sum=name == "NMF")
         options: dict[str, Any] = {"init": start, "random_state": 0, "n_jobs": THREADS}
         model, place = getattr(vrmf, name)(k, tol=0, max_iter=epochs, **options, **weights), placed(data, X)
@@ -77,7 +76,7 @@ def _cluster() -> Any:
 
 
 def placed(data: str, X: Any) -> Any:
-    """Return rows where a fit is to find them."""
+    """Return rows in memory, in a file or on workers, as the name of the data says."""
     from vrmf.sources import as_source
 
     if data == "file":
@@ -93,30 +92,8 @@ def placed(data: str, X: Any) -> Any:
     return X
 
 
-class Version:
-    """A process that fits with the package of a checkout."""
-
-    def __init__(self, checkout: Path) -> None:
-        environment = dict(os.environ, PYTHONPATH=str(checkout / "src"))
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.versions", "--serve"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env=environment,
-            text=True,
-        )
-
-    def fit(self, name: str) -> dict[str, float]:
-        """Return the seconds of a fit, and its objective."""
-        assert self.process.stdin is not None and self.process.stdout is not None
-        self.process.stdin.write(name + "\n")
-        self.process.stdin.flush()
-        told: dict[str, float] = json.loads(self.process.stdout.readline())
-        return told
-
-
 def compare(other: Path, rounds: int) -> dict[str, Any]:
-    """Return, for each fit, how much longer this version takes than the other, and that than itself."""
+    """Return, for each fit, the times of this version over those of the other, and of that over itself."""
     found: dict[str, Any] = {}
     for name in FITS:
         runs: dict[str, list[dict[str, float]]] = {which: [] for which in VERSIONS}
@@ -136,25 +113,27 @@ def compare(other: Path, rounds: int) -> dict[str, Any]:
 
 
 def one_round(name: str, other: Path, reverse: bool) -> dict[str, list[dict[str, float]]]:
-    """Return what fits in turn tell, in new processes; the first fit of each does not count."""
-    checkouts = {"this": Path(__file__).parents[1], "other": other, "again": other}
-    versions = {which: Version(checkouts[which]) for which in sorted(VERSIONS, reverse=reverse)}
+    """Return the results of fits in turn, in new processes; the first fit of each is left out."""
+    checkouts = {"this": THIS, "other": other, "again": other}
+    versions = {
+        which: Served(checkouts[which], "benchmarks.versions", "--serve")
+        for which in sorted(VERSIONS, reverse=reverse)
+    }
     runs: dict[str, list[dict[str, float]]] = {which: [] for which in versions}
     for _ in range(PAIRS + 1):
         for which, version in versions.items():
-            runs[which].append(version.fit(name))
+            runs[which].append(version.ask(name))
     for version in versions.values():
-        version.process.terminate()
-        version.process.wait()
+        version.close()
     return {which: told[1:] for which, told in runs.items()}
 
 
 def ratios(
     runs: list[dict[str, float]], others: list[dict[str, float]], clock: str = "seconds"
 ) -> dict[str, Any]:
-    """Return the median and the quarters of the ratios of seconds, or of those of the processor.
+    """Return the median and the quartiles of the ratios of seconds, or of processor time.
 
-    On workers the processor's seconds are those of the process that asks them.
+    Processor time is that of the process that fits, without that of workers.
     """
     shares = [a[clock] / b[clock] for a, b in zip(runs, others, strict=True)]
     low, middle, high = statistics.quantiles(shares, n=4)
@@ -163,18 +142,23 @@ def ratios(
 
 def main() -> None:
     """Compare with the checkout that is named."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("other", nargs="?", type=Path)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("other", nargs="?", type=Path, help="the folder of the other checkout")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--serve", action="store_true")
+    parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.serve:
         serve()
         return
+    if arguments.other is None:
+        parser.error("name the folder of the other checkout")
+    from benchmarks.common import machine, write
+
     fits = compare(arguments.other, arguments.rounds)
     found = {"rounds": arguments.rounds, "pairs": PAIRS * arguments.rounds, "fits": fits}
-    path = Path(__file__).parent / "results" / "versions.json"
-    path.write_text(json.dumps(found, indent=1) + "\n")
+    write("versions", found | {"machine": machine()})
 
 
 if __name__ == "__main__":

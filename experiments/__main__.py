@@ -10,7 +10,7 @@ from experiments import runner
 from experiments.base import Scale
 from experiments.catalogue import chosen
 
-#: How the command is called; results tell it.
+#: The name of the command, which is stored with results.
 COMMAND = "python -m experiments"
 
 
@@ -24,12 +24,12 @@ COMMAND = "python -m experiments"
     """,
 )
 @click.argument("what", nargs=-1)
-@click.option("--quick", is_flag=True, help="Everything small, in under ten minutes.")
+@click.option("--quick", is_flag=True, help="Small versions of all experiments, in under ten minutes.")
 @click.option(
     "-o",
     "--output",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Folder for results and figures; what it holds already is not computed again."
+    help="Folder for results and figures. Results that it has are not computed again."
     "  [default: reproduction, or reproduction-quick]",
 )
 @click.option(
@@ -38,13 +38,13 @@ COMMAND = "python -m experiments"
     default=100_000,
     help="Rows of the data set Synth; the paper has 100 000, which takes hours.",
 )
-@click.option("--draw", is_flag=True, help="Only draw the figures of results that are there.")
+@click.option("--draw", is_flag=True, help="Only draw the figures of stored results.")
 def main(what: tuple[str, ...], quick: bool, output: Path | None, synth_rows: int, draw: bool) -> None:
     """Repeat the paper's experiments and check its theory.
 
     WHAT names experiments or groups of them: paper (figure1, figure2, figure3, long, start, components),
     structures (groups, smooth, max-norm, low-rank) and theory. All of them if it is left out. An
-    interrupted run goes on where it stopped when it is started again.
+    interrupted run resumes when it is started again.
     """
     folder = output or Path("reproduction-quick" if quick else "reproduction")
     words = [COMMAND, *what, "--quick" if quick else f"--synth-rows {synth_rows}"]

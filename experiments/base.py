@@ -33,7 +33,7 @@ Results = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Scale:
-    """How large experiments are: as in the paper, with less of its largest data set, or quick."""
+    """How large experiments are: as in the paper, with fewer rows of its largest data set, or quick."""
 
     quick: bool = False
     synth_rows: int = 100_000  #: of the data set Synth, unless quick
@@ -49,8 +49,8 @@ class Step:
     """A piece of an experiment that is computed whole or not at all, such as one curve."""
 
     key: str  #: unique within the experiment
-    compute: Callable[[Results], Any]  #: gets the results of the steps before; gives what JSON can hold
-    seconds: float = 1.0  #: about how long it takes, from which the time left is told
+    compute: Callable[[Results], Any]  #: from the results of the steps before to what JSON can hold
+    seconds: float = 1.0  #: about how long it takes, for the time left
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The machine and the versions that made some numbers. Nothing of vrmf is imported here."""
+"""The machine and the versions that made some results. Nothing of vrmf is imported here."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def processor_name() -> str:
-    """Return what the machine calls its processor."""
+    """Return the name of the processor."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
         return next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))

@@ -1,4 +1,4 @@
-"""Running experiments: what is stored is not computed again, and a bar tells the time left."""
+"""Running experiments: stored results are not computed again, and a bar shows the time left."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PACKAGES = ("vrmf", "numpy", "scipy", "scikit-learn", "numba", "matplotlib", "sp
 
 
 def made_by(command: str, scale: Scale) -> dict[str, Any]:
-    """Return what a reader needs to know of where results come from."""
+    """Return the command, the machine and the versions that make results."""
     return {
         "command": command,
         "scale": str(scale),
@@ -34,7 +34,7 @@ def made_by(command: str, scale: Scale) -> dict[str, Any]:
 def reproduce(
     experiments: Sequence[Experiment], folder: Path, scale: Scale, command: str, compute: bool = True
 ) -> Path:
-    """Run experiments as far as they are not stored, then show all that the folder holds complete."""
+    """Run the experiments that are not stored yet, then show all complete ones of the folder."""
     made = made_by(command, scale)
     stores = {e.file: Store.open(folder / e.file, made) for e in experiments}
     if compute:

@@ -45,6 +45,11 @@ def test_every_public_name_has_a_docstring() -> None:
 
 
 @pytest.mark.parametrize("kind", ESTIMATORS.values())
+def test_every_estimator_can_be_imported_from_the_package(kind: type) -> None:
+    assert kind.__name__ in vrmf.__all__ and getattr(vrmf, kind.__name__) is kind
+
+
+@pytest.mark.parametrize("kind", ESTIMATORS.values())
 def test_every_parameter_of_an_estimator_is_documented(kind: type) -> None:
     for name in kind().get_params(deep=False):
         assert re.search(rf"^(\w+, )*{name}(, \w+)* : ", kind.__doc__ or "", flags=re.M), name

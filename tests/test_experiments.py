@@ -21,7 +21,7 @@ from experiments.base import Experiment, Results, Scale, Step, Store, plain
 from experiments.catalogue import GROUPS, chosen
 from experiments.paper import components, contest, drawing, figures, start
 from experiments.paper.panels import PANELS, Case, Panel, Size
-from vrmf.comparing.measuring import curve, snapshots, watched
+from vrmf.comparing.measuring import curve, snapshots, within_budget
 from vrmf.running.history import Iterate
 from vrmf.running.loop import iterate
 from vrmf.solvers import SMM, VR, Algorithm1
@@ -153,7 +153,7 @@ def test_a_run_that_diverges_is_watched_no_longer(case: Case) -> None:
         for it in iterate(SMM(batch_size=10), case.problem, case.start(), 0):
             yield replace(it, D=it.D * 1e12 if it.step > 3 else it.D)
 
-    assert [it.step for it in watched(growing(), passes=5)] == [0, 1, 2, 3]
+    assert [it.step for it in within_budget(growing(), passes=5)] == [0, 1, 2, 3]
 
 
 # ------------------------------------------------------------------ the paper's figures

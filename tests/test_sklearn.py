@@ -34,7 +34,7 @@ from vrmf.terms import L1, NonNegative, Ridge
 
 X = corrupted(rows())
 
-#: Parameters of every kind, none of them a default: names, numbers, lists, arrays, solvers, terms.
+#: Further parameters of every kind, none of them a default: names, numbers, lists, arrays, solvers, terms.
 NONDEFAULT: dict[str, Any] = {
     "dictionary-learning": {"solver": VR(step_size=0.3, coder=SMM().coder), "alpha": 0.2, "ridge": 0.1},
     "group-dictionary-learning": {"groups": [[0, 1], [1, 2]], "group_weights": [1.0, 0.5]},
@@ -87,7 +87,7 @@ def test_checks_of_scikit_learn(estimator: AbstractFactorizer, check: Callable[[
 
 @every_estimator
 def test_clone_keeps_parameters_and_forgets_results(name: str) -> None:
-    model = make(name, **NONDEFAULT[name]).fit(X)
+    model = make(name, **NONDEFAULT.get(name, {})).fit(X)
     copied = clone(model)
     assert same_params(copied, model)
     assert not [key for key in vars(copied) if key.endswith("_") and not key.startswith("_")]
@@ -101,7 +101,7 @@ def test_clone_keeps_parameters_and_forgets_results(name: str) -> None:
     ids=["pickle", "deepcopy"],
 )
 def test_copies_keep_parameters_and_results(name: str, duplicate: Callable[[Any], Any]) -> None:
-    model = make(name, **NONDEFAULT[name]).fit(X)
+    model = make(name, **NONDEFAULT.get(name, {})).fit(X)
     other = duplicate(model)
     assert same_params(other, model)
     assert other.components_ is not model.components_

@@ -17,8 +17,8 @@ from vrmf.dictionaries import feasible
 from vrmf.estimators import AbstractFactorizer
 from vrmf.formulations import Formulation
 from vrmf.sources import as_source
-from vrmf.starting.contest import MOST_WORK, STARTS, best_start, rows_for_contest
 from vrmf.starting.initial import NAMES
+from vrmf.starting.multistart import MOST_WORK, STARTS, best_start, rows_for_multistart
 from vrmf.starting.starts import Sample, nonnegative_singular_rows, singular_rows, spread_rows
 
 pytestmark = pytest.mark.filterwarnings("ignore:With init='ones'")
@@ -153,7 +153,7 @@ def test_rules_that_need_more_directions_than_there_are_return_what_there_is() -
         assert len(rule(Sample(np.zeros((0, 4)), 3, signed=True), rng)) == 0
 
 
-# The contest ----------------------------------------------------------------------------------------
+# The best of several starts --------------------------------------------------------------------------
 
 
 def objective(formulation: Formulation, X: Array, D: Array) -> float:
@@ -173,17 +173,17 @@ def test_the_winner_is_feasible_and_no_worse_than_any_start(name: str) -> None:
     assert np.array_equal(best, best_start(formulation, X, starts))
 
 
-def test_a_contest_of_few_rows_for_the_atoms_does_not_take_place() -> None:
-    assert rows_for_contest(10, 10, 5) == 0
-    assert rows_for_contest(11, 10, 5) == 11
-    assert rows_for_contest(1000, 20, 50) == 1000
+def test_too_few_rows_for_the_atoms_compare_no_starts() -> None:
+    assert rows_for_multistart(10, 10, 5) == 0
+    assert rows_for_multistart(11, 10, 5) == 11
+    assert rows_for_multistart(1000, 20, 50) == 1000
 
 
 @pytest.mark.parametrize("k", [1, 5, 30, 200])
 @pytest.mark.parametrize("d", [1, 50, 1000, 100_000])
 @pytest.mark.parametrize("n", [1, 100, 1000])
-def test_the_work_of_a_contest_is_bounded(n: int, d: int, k: int) -> None:
-    count = rows_for_contest(n, k, d)
+def test_the_cost_of_comparing_starts_is_bounded(n: int, d: int, k: int) -> None:
+    count = rows_for_multistart(n, k, d)
     assert 0 <= count <= n
     assert count * STARTS * k * (k + d) <= MOST_WORK
     assert count == 0 or count > k

@@ -12,7 +12,8 @@ import pytest
 from experiments.base import Experiment, Scale, Step, plain
 from experiments.structures import STRUCTURES, groups, max_norm, smooth
 from experiments.structures import low_rank as segmentation
-from experiments.structures.common import assigned, distance, markdown, medians, records_with
+from experiments.structures.common import assigned, distance, medians, records_with
+from experiments.tables import markdown
 
 BY_NAME = {experiment.name: experiment for experiment in STRUCTURES}
 

@@ -11,7 +11,7 @@ import pytest
 from experiments.base import Experiment, Scale, plain
 from experiments.theory import THEORY, costs, lemma2
 from experiments.theory import steps as theory_steps
-from experiments.theory.instances import FINEST_CODER, MAKERS, markdown, rows_of, small_problem, start
+from experiments.theory.instances import FINEST_CODER, MAKERS, rows_of, small_problem, start
 from experiments.theory.lemma1 import (
     ANGLES,
     DIFFERENCE_STEPS,
@@ -111,10 +111,6 @@ def test_timed_formulations_accept_their_data(name: str) -> None:
     assert costs.codes_seconds(name, 32, 6, repeats=1) > 0
 
 
-def test_markdown_tells_floats_by_three_digits() -> None:
-    assert markdown(["a", "b"], [[1.23456, "x"]]) == "| a | b |\n| --- | --- |\n| 1.23 | x |"
-
-
 def _made_up() -> dict[str, Any]:
     """Results as the steps would give, by experiment, to draw from."""
     widths, f = [64, 128, 256, 512], [3.0, 2.0, 1.0, None]
@@ -153,4 +149,4 @@ def test_figures_and_tables_come_from_stored_results(experiment: Experiment) -> 
         figure.canvas.draw()
         assert figure.get_figwidth() <= 9
         assert all(axes.get_xlabel() for axes in figure.axes)
-    assert "| --- |" in experiment.table(results)
+    assert "|---|" in experiment.table(results)

@@ -19,7 +19,7 @@ from vrmf.running import clock as clocks
 from vrmf.running import loop
 from vrmf.running.clock import Clock, OutOfTime
 from vrmf.sources import as_source
-from vrmf.starting import contest
+from vrmf.starting import multistart
 
 X = corrupted(rows(400, 6))
 
@@ -114,13 +114,13 @@ def test_iterates_end_when_time_is_over(hands: Hands) -> None:
 
 
 def test_the_choice_of_a_start_is_on_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    hands, steps = Hands(), contest.minimise_surrogate
+    hands, steps = Hands(), multistart.minimise_surrogate
 
     def slowly(*args: Any) -> Any:
         hands.now += 1.0
         return steps(*args)
 
-    monkeypatch.setattr(contest, "minimise_surrogate", slowly)
+    monkeypatch.setattr(multistart, "minimise_surrogate", slowly)
     monkeypatch.setattr(clocks, "working_seconds", hands.read)
     with pytest.warns(ConvergenceWarning, match="stopped before it was stationary"):
         model = make("nmf", init="auto", max_time=2.0, tol=1e-6).fit(X)

@@ -165,22 +165,31 @@ RULES: dict[str, Callable[[Package], Iterator[Finding]]] = {
 }
 
 
-# ------------------------------------------------------------------ the package obeys them
+# ------------------------------------------------------------------ the packages obey them
+
+ROOT = Path(__file__).parents[1]
+FOLDERS = (Path(vrmf.__file__).parent, ROOT / "experiments", ROOT / "benchmarks")
 
 
 @pytest.fixture(scope="module")
-def package() -> Package:
-    return read_package(Path(vrmf.__file__).parent)
+def packages() -> dict[str, Package]:
+    return {folder.name: read_package(folder) for folder in FOLDERS}
 
 
+@pytest.mark.parametrize("name", [folder.name for folder in FOLDERS])
 @pytest.mark.parametrize("rule", RULES)
-def test_the_source_obeys_the_rule(rule: str, package: Package) -> None:
-    told = [message for place, message in RULES[rule](package) if (rule, place) not in EXCEPTIONS]
+def test_the_source_obeys_the_rule(rule: str, name: str, packages: dict[str, Package]) -> None:
+    told = [message for place, message in RULES[rule](packages[name]) if (rule, place) not in EXCEPTIONS]
     assert not told, "\n" + "\n".join(told)
 
 
-def test_exceptions_are_still_needed(package: Package) -> None:
-    broken = {(rule, place) for rule, find in RULES.items() for place, _ in find(package)}
+def test_exceptions_are_still_needed(packages: dict[str, Package]) -> None:
+    broken = {
+        (rule, place)
+        for package in packages.values()
+        for rule, find in RULES.items()
+        for place, _ in find(package)
+    }
     mended = [exception for exception in EXCEPTIONS if exception not in broken]
     assert not mended, f"Take these out of EXCEPTIONS, since the source obeys the rule now: {mended}"
 

@@ -93,7 +93,7 @@ def draw(results: Results) -> dict[str, Figure]:
 
 
 def table(results: Results) -> str:
-    """Tell the part of the first gap that each leaves after ten epochs, for each k."""
+    """Return the share of the first gap that each leaves after ten epochs, for each k."""
     lines = [f"| problem | k | {' | '.join(CONTESTANTS)} |", "|---|---|" + "---|" * len(CONTESTANTS)]
     for panel in PANELS:
         for count in _counts(results, panel):

@@ -1,9 +1,9 @@
-"""The contestants of Figure 1, and how their constants are found: the paper's way, by trying.
+"""The contestants of Figure 1, and the search for their constants, as in the paper.
 
-- *Algorithm 1* is the paper's method to the letter: b = 0.2 n^⅔, m = 0.5 n^⅓, ten epochs, codes on
+- *Algorithm 1* is the paper's method as printed: b = 0.2 n^⅔, m = 0.5 n^⅓, ten epochs, codes on
   the schedule of Theorem 2 with τ = 10⁻³, and the constant step that ends lowest.
 - *SMM* and *SGD* have the same batches; SGD the β and β′ that end lowest.
-- *SMM, ρ = 5* forgets old statistics, the remedy that users of SMM know.
+- *SMM, ρ = 5* reduces the weight of old mini-batches, as is usual for SMM.
 - *VR* is this library's default.
 """
 
@@ -28,7 +28,7 @@ from vrmf.comparing.measuring import (
     Yardstick,
     curve,
     measured_at,
-    watched,
+    within_budget,
 )
 from vrmf.problem import Problem
 from vrmf.running.history import Iterate
@@ -71,7 +71,7 @@ def literal(step_size: float | str, method: str = "auto") -> Algorithm1:
 
 
 def coder_by(method: str, tol: float) -> Coder:
-    """Return the coder of a method; the paper's is slow where outliers are many, and so is bounded."""
+    """Return the coder of a method; the paper's is slow with many outliers, and so is bounded."""
     return Coder(tol, max_iter=BSUM_ITERATIONS if method == "bsum" else 10_000, method=method)
 
 
@@ -165,7 +165,7 @@ def searched_sgd(case: Case, D: Array, method: str = "auto") -> dict[str, Any]:
 
 def objective_after(problem: Problem, run: Iterator[Iterate], passes: float) -> float:
     """Take a run to a number of passes and return its objective on some rows, inf if it diverges."""
-    ends = deque(watched(run, passes), maxlen=1)
+    ends = deque(within_budget(run, passes), maxlen=1)
     if not ends or ends[0].passes < passes:
         return math.inf
     D = ends[0].D
@@ -194,7 +194,7 @@ def reference(
     batch = Batch(reseed=False, coder=coder_by(method, tol=1e-9))
     first, best, current = math.nan, (math.inf, math.nan), None
     began = time.perf_counter()
-    for current in watched(iterate(batch, WarmProblem.like(problem), D, 0), passes, seconds):
+    for current in within_budget(iterate(batch, WarmProblem.like(problem), D, 0), passes, seconds):
         measured = current.state.measured
         if measured is None:
             continue
@@ -214,7 +214,7 @@ def reference(
 
 def best_known(problem: Problem, D: Array, passes: float, seconds: float) -> dict[str, float]:
     """Return the lowest objective of a long run of the default VR."""
-    ends = deque(watched(iterate(VR(), problem, D, 0), passes, seconds), maxlen=1)
+    ends = deque(within_budget(iterate(VR(), problem, D, 0), passes, seconds), maxlen=1)
     measured = Yardstick.of(problem).measured(ends[0].D)
     return {
         "f": measured.objective,
@@ -227,7 +227,7 @@ def best_known(problem: Problem, D: Array, passes: float, seconds: float) -> dic
 def spams_curve(case: Case, D: Array, threads: int = 2) -> dict[str, Any] | None:
     """Return the curve of SPAMS' online dictionary learning, or None where it is not installed.
 
-    It cannot be watched on its way: each point is a run of its own from the same start.
+    It gives no intermediate dictionaries, so each point is a run of its own from the same start.
     """
     try:
         import spams

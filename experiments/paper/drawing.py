@@ -33,7 +33,7 @@ STYLES: dict[str, dict[str, Any]] = {
     "SPAMS": {"color": "C4", "linestyle": ":", "marker": "d", "markersize": 3},
 }
 
-#: Parts of the first gap whose passes and seconds the table tells.
+#: Shares of the first gap whose passes and seconds are in the table.
 LEVELS = (1e-1, 1e-2, 1e-3)
 
 
@@ -71,7 +71,7 @@ def drawn_panels(results: Results) -> list[str]:
 
 
 def title_of(curves: Mapping[str, Curve], name: str) -> str:
-    """Return the title of a panel, which says where other data stand in."""
+    """Return the title of a panel, which names the data that were used."""
     return next((str(found["title"]) for found in curves.values() if "title" in found), name)
 
 
@@ -160,7 +160,7 @@ def _handles(spot: Any) -> tuple[list[Any], list[str]]:
 
 
 def draw_figure2(results: Results) -> dict[str, Figure]:
-    """Draw what each dictionary tells of the true subspace, for both shares of outliers."""
+    """Draw the measures of the subspace along each run, for both shares of outliers."""
     names = [name for name in ("ORPCA Synth", "ORPCA Synth 0.3") if curves_of(results, name)]
     if not names:
         return {}
@@ -214,7 +214,7 @@ def draw_figure3(results: Results) -> dict[str, Figure]:
 
 
 def table_figure1(results: Results) -> str:
-    """Tell when each contestant came how near to the best value, and where it ended."""
+    """Return when each contestant reached each share of the first gap, and where it ended."""
     lines = [
         "| panel | contestant | passes to 10 %, 1 %, 0.1 % of the first gap | seconds | gap left | ‖Γ‖² |",
         "|---|---|---|---|---|---|",
@@ -233,7 +233,7 @@ def table_figure1(results: Results) -> str:
 
 
 def _reached(found: Curve, part: Array, unit: str) -> str:
-    """Return when a curve first was at or below each level, between its points by interpolation."""
+    """Return the first point of a curve that is at or below each level."""
     times = []
     for level in LEVELS:
         below = np.flatnonzero(part <= level)
@@ -242,7 +242,7 @@ def _reached(found: Curve, part: Array, unit: str) -> str:
 
 
 def _constants(results: Results) -> str:
-    """Tell which constants the searches found, and how good the references are."""
+    """Return the constants that the searches found, and the quality of the references."""
     lines = [
         "| panel | η | SGD: first step, β′/n | Ŵ: ‖Γ‖² over the first | passes |",
         "|---|---|---|---|---|",
@@ -257,7 +257,7 @@ def _constants(results: Results) -> str:
 
 
 def table_figure2(results: Results) -> str:
-    """Tell the measures of the subspace at the end of each run."""
+    """Return the measures of the subspace at the end of each run."""
     lines = [
         "| data | contestant | EV, whole span | EV, 10 leading | largest angle |",
         "|---|---|---|---|---|",
@@ -272,7 +272,7 @@ def table_figure2(results: Results) -> str:
 
 
 def table_figure3(results: Results) -> str:
-    """Tell where Algorithm 1 ends with each step."""
+    """Return where Algorithm 1 ends with each step."""
     heads = " | ".join(f"{factor:g} η" for factor in FINE)
     lines = [f"| panel | η of the search | {heads} |", "|---|---|" + "---|" * len(FINE)]
     for name in (panel.name for panel in PANELS if sweep_of(results, panel.name)):

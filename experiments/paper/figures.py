@@ -156,7 +156,7 @@ def _cost(panel: Panel, size: Size) -> float:
 
 
 def subspace_observers(case: Case) -> Observers:
-    """Return what Figure 2 tells of a dictionary, where the true one is known.
+    """Return what Figure 2 shows of a dictionary, where the true one is known.
 
     The expressed variance (EV) of an estimated subspace U′ is tr(P_U P_U′)/k′, the mean squared
     cosine of its principal angles with the true subspace U of dimension k′: 1 if U′ contains U.

@@ -82,7 +82,7 @@ def draw(results: Results) -> dict[str, Figure]:
 
 
 def table(results: Results) -> str:
-    """Tell gap and ‖Γ‖² at the end."""
+    """Return the gap and ‖Γ‖² at the end."""
     lines = ["| problem | contestant | passes | part of the first gap | ‖Γ‖² |", "|---|---|---|---|---|"]
     for panel in PANELS:
         best = _best(results, panel)

@@ -22,7 +22,7 @@ from vrmf.sources import as_source
 ATOMS = 49
 LARGEST_CODE = 100.0
 
-#: Entries of rows that become atoms are clipped to this, lest an outlier be the whole of an atom.
+#: Entries of rows that become atoms are clipped to this, so that outliers do not dominate an atom.
 SYNTH_REACH, IMAGE_REACH = 5.0, 1.0
 
 
@@ -32,7 +32,7 @@ class Size:
 
     quick: bool = False
     synth_rows: int = 100_000  #: of Synth, unless quick
-    most_rows: int | None = None  #: take no more than so many rows; None for as many as the paper
+    most_rows: int | None = None  #: the most rows; None for as many as the paper
 
 
 @dataclass(frozen=True, eq=False)

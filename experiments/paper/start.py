@@ -1,9 +1,9 @@
-"""The paper's start, all ones: what each method really computes from there.
+"""The paper's start, all ones: what each method computes from there.
 
-Equal atoms get equal codes wherever codes are unique or the coder treats atoms alike, as the paper's
-(BSUM, from zero) does; then all their gradients are equal and the dictionary keeps rank one. So the
-paper's methods, with its codes, solve a problem of one atom. Where codes are not unique another coder
-breaks the tie.
+Equal atoms get equal codes if codes are unique, or if the coder treats atoms alike, as the paper's coder
+(BSUM, from zero) does. Then all their gradients are equal, and the dictionary keeps rank one. So the
+paper's methods, with its codes, solve a problem of one atom. Where codes are not unique, another coder may
+give equal atoms different codes.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ def rank(D: Array) -> float:
 
 OBSERVERS: Observers = {"rank": rank}
 
-#: What judges dictionaries of equal atoms: the paper's codes, or where there are outliers ours, less
-#: exact since f feels the square of their error only.
+#: The coders that judge dictionaries of equal atoms: the paper's, or ours where there are outliers. Ours is
+#: less exact, since the error of f is the square of that of codes.
 BSUM, ROBUST = Coder(tol=1e-6, method="bsum"), Coder(tol=1e-4, max_iter=300)
 
 
@@ -82,7 +82,7 @@ def _swept(case: Case, D: Array, method: str) -> dict[str, Any]:
 
 
 def judge_of(case: Case, method: str) -> Coder:
-    """Return the coder that judges dictionaries: the paper's is at its best where atoms are equal."""
+    """Return the coder that judges dictionaries: the paper's is best where atoms are equal."""
     if case.problem.formulation.has_outliers:
         return ROBUST
     return BSUM if method == "bsum" else JUDGING_CODER
@@ -186,7 +186,7 @@ def _grid(results: Results, names: list[str], what: str) -> Figure:
 
 
 def table(results: Results) -> str:
-    """Tell rank and objective at the end of each run, and of what the paper calls Ŵ."""
+    """Return rank and objective at the end of each run, and the objective of the paper's Ŵ."""
     lines = [
         f"| problem | {' | '.join(f'{name}: rank, f' for name in _STYLES)} | Ŵ: f | {FROM_DATA}: f |",
         "|---|" + "---|" * (len(_STYLES) + 2),

@@ -1,4 +1,4 @@
-"""The four formulations that the paper defines but does not test: what each structure buys."""
+"""The four formulations that the paper defines but does not test: what each structure gains."""
 
 from __future__ import annotations
 

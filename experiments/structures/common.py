@@ -1,18 +1,14 @@
-"""What the experiments on structures share: fits, medians over seeds, matching, and tables.
+"""What the experiments on structures share: fits, medians over seeds, and matching.
 
 >>> records = [{"share": 0.1, "error": e} for e in (3.0, 1.0, 2.0)]
 >>> medians(records, "share", "error")
 {0.1: 2.0}
->>> print(markdown(["share", "error"], [[0.1, 2.0]]))
-| share | error |
-|---|---|
-| 0.1 | 2 |
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -28,14 +24,14 @@ Record = Mapping[str, Any]
 
 
 def fit_codes(model: AbstractFactorizer, X: Array) -> Array:
-    """Fit a model and return the codes of its rows; that a budget ends a fit is part of the plan."""
+    """Fit a model and return the codes of its rows, without a warning where the budget ends the fit."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         return model.fit_transform(X)
 
 
 def records_with(results: Results, name: str, **wanted: Any) -> list[Record]:
-    """Return the results that tell a quantity, of those with the wanted parameters."""
+    """Return the results that have a quantity, among those with the wanted parameters."""
     return [
         record
         for record in results.values()
@@ -44,7 +40,7 @@ def records_with(results: Results, name: str, **wanted: Any) -> list[Record]:
 
 
 def medians(records: Iterable[Record], by: str, name: str) -> dict[Any, float]:
-    """Return the median of a quantity for each value of a parameter, in rising order of these."""
+    """Return the median of a quantity for each value of a parameter, in rising order."""
     found: dict[Any, list[float]] = {}
     for record in records:
         found.setdefault(record[by], []).append(record[name])
@@ -52,19 +48,10 @@ def medians(records: Iterable[Record], by: str, name: str) -> dict[Any, float]:
 
 
 def assigned(similarity: Array) -> Array:
-    """Return for each row the column that a best assignment of rows to columns gives it."""
+    """Return the column of each row in the best assignment of rows to columns."""
     return np.asarray(linear_sum_assignment(-similarity)[1])
 
 
 def distance(A: Array, truth: Array) -> float:
     """Return ‖A − truth‖ / ‖truth‖."""
     return float(np.linalg.norm(A - truth) / np.linalg.norm(truth))
-
-
-def markdown(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """Return a table; numbers are told to three digits."""
-    lines = [header, ["---"] * len(header), *rows]
-    cells = [[f"{cell:.3g}" if isinstance(cell, float) else str(cell) for cell in line] for line in lines]
-    texts = [f"| {' | '.join(line)} |" for line in cells]
-    texts[1] = "|" + "---|" * len(header)
-    return "\n".join(texts)

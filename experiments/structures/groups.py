@@ -1,7 +1,7 @@
-"""Groups that switch on together (P2): codes that name the right groups, against plain sparse ones.
+"""Groups of atoms that are active together (P2): codes with the right groups, against plain sparse codes.
 
-Rows are made of two of ten groups of four atoms, with noise. Plain dictionary learning knows nothing of
-groups; its atoms are dealt out to the true groups as kindly as can be, four to each.
+Rows are made of two of ten groups of four atoms, with noise. Plain dictionary learning has no groups. Its
+atoms are assigned to the true groups in the best way, four to each.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from experiments.structures.common import (
     assigned,
     distance,
     fit_codes,
-    markdown,
     medians,
     records_with,
 )
+from experiments.tables import markdown
 from vrmf.arrays import Array
 from vrmf.estimators import AbstractFactorizer, DictionaryLearning, GroupDictionaryLearning
 
@@ -54,7 +54,7 @@ def group_data(seed: int, n: int) -> GroupData:
 
 
 def model_of(name: str, strength: float, X: Array, seed: int) -> AbstractFactorizer:
-    """Return a model whose alpha is so many times the root mean square of the entries."""
+    """Return a model whose alpha is a multiple of the root mean square of the entries."""
     options: dict[str, Any] = {"alpha": strength * float(np.sqrt(np.mean(X**2)))}
     if name == "groups":
         options["groups"] = np.arange(ATOMS).reshape(GROUPS, SIZE).tolist()
@@ -66,7 +66,7 @@ def owners(name: str, D: Array, atoms: Array) -> Array:
     bases = [np.linalg.qr(group.T)[0] for group in atoms.reshape(GROUPS, SIZE, -1)]
     size = np.maximum(np.sum(D**2, axis=1), 1e-12)
     inside = np.stack([np.sum((D @ basis) ** 2, axis=1) / size for basis in bases], axis=1)
-    if name == "groups":  # a learned group stays whole
+    if name == "groups":  # all atoms of a learned group have the same owner
         return np.repeat(assigned(inside.reshape(GROUPS, SIZE, GROUPS).mean(axis=1)), SIZE)
     return assigned(np.repeat(inside, SIZE, axis=1)) // SIZE
 
@@ -184,14 +184,14 @@ def table(results: Results) -> str:
     return (
         f"Rows of {ON} of {GROUPS} groups of {SIZE} atoms ({ON * SIZE} atoms), {NOISE:.0%} noise; medians "
         "over seeds. Both alphas have the smallest error on other clean rows, after a refit on the "
-        "active atoms. The plain model's atoms are dealt out to the true groups by an oracle. *Strongest*: "
+        "active atoms. The plain model's atoms are assigned to the true groups by an oracle. *Strongest*: "
         f"the share of true groups among the {ON} strongest of a row.\n\n{markdown(header, lines)}\n"
     )
 
 
 EXPERIMENT = Experiment(
     "groups",
-    "Group sparse codes (P2) name the groups that made a row; plain sparse codes (P1) scatter.",
+    "Group sparse codes (P2) find the groups that made a row; plain sparse codes (P1) spread over others.",
     steps,
     draw,
     table,

@@ -1,8 +1,9 @@
-"""Low-rank representation (P7): rows of several subspaces, told apart by their codes despite outliers.
+"""Low-rank representation (P7): clustering rows of several subspaces by their codes, despite outliers.
 
 Codes of rows of independent subspaces, made orthonormal, have inner products of 0 between subspaces; their
 fourth powers, of rows scaled to 1, are the affinity for spectral clustering. What P7 adds to robust PCA is
-its basis: a small library of clean rows, here ten of each subspace, makes their directions cheap.
+its basis: with a small library of clean rows, here ten of each subspace, the penalty in their directions is
+small.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from sklearn.cluster import KMeans, SpectralClustering
 from sklearn.metrics import confusion_matrix
 
 from experiments.base import Experiment, Results, Scale, Step, plain
-from experiments.structures.common import assigned, fit_codes, markdown, medians, records_with
+from experiments.structures.common import assigned, fit_codes, medians, records_with
+from experiments.tables import markdown
 from vrmf.arrays import Array
 from vrmf.datasets import fetch_yaleb
 from vrmf.estimators import AbstractFactorizer, LowRankRepresentation, RobustPCA
@@ -29,7 +31,7 @@ FACES, FACE_DIMENSIONS = 5, 9  #: subjects, and the rank of one subject's face u
 
 
 class Rows(NamedTuple):
-    """Rows to tell apart, a library of clean rows of the same kinds (maybe none), and the classes."""
+    """Rows to cluster, a library of clean rows of the same classes (or none), and the classes."""
 
     X: Array
     library: Array
@@ -126,7 +128,7 @@ def by_means(data: Rows) -> float:
 
 
 def measure(name: str, share: float, seed: int, results: Results) -> dict[str, Any]:
-    """Tell rows of subspaces apart; the affinity is kept where it is drawn."""
+    """Cluster rows of subspaces; the affinity is stored where it is drawn."""
     data = union_of_subspaces(seed, share)
     record: dict[str, Any] = {"method": name, "share": share, "seed": seed}
     if name == "k-means":
@@ -139,7 +141,7 @@ def measure(name: str, share: float, seed: int, results: Results) -> dict[str, A
 
 
 def measure_faces(results: Results) -> dict[str, Any]:
-    """Tell subjects of Yale B apart, if the images can be had."""
+    """Cluster subjects of Yale B, if the images are available."""
     try:
         data = faces()
     except OSError as error:
@@ -187,7 +189,7 @@ def draw(results: Results) -> dict[str, Figure]:
 
 
 def table(results: Results) -> str:
-    """Return accuracies for generated rows, and for faces where they were had."""
+    """Return accuracies for generated rows, and for faces where they were available."""
     shares = sorted({record["share"] for record in records_with(results, "accuracy")})
     yale = results.get("Yale B", {})
     lines = []

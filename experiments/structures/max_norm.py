@@ -1,4 +1,4 @@
-"""Max-norm (P6) against the nuclear norm (P5, robust PCA): low rank under outliers, spread or crowded.
+"""Max-norm (P6) against the nuclear norm (P5, robust PCA): low rank under outliers in all features or few.
 
 Codes of P6 lie in a ball, so it suits rows of equal size; both kinds are tried.
 """
@@ -14,7 +14,8 @@ from matplotlib.figure import Figure
 from scipy.linalg import subspace_angles
 
 from experiments.base import Experiment, Results, Scale, Step, plain
-from experiments.structures.common import distance, fit_codes, markdown, medians, records_with
+from experiments.structures.common import distance, fit_codes, medians, records_with
+from experiments.tables import markdown
 from vrmf.arrays import Array
 from vrmf.auto_weights import DataSummary
 from vrmf.estimators import AbstractFactorizer, MaxNormDecomposition, RobustPCA
@@ -24,9 +25,9 @@ ROWS, FEATURES, RANK, ATOMS = 200, 40, 3, 6
 
 
 class Case(NamedTuple):
-    """Where outliers fall, and on what."""
+    """Where outliers are, and the sizes of rows and features."""
 
-    crowded: bool  #: whether they fall on a quarter of the features only
+    crowded: bool  #: whether outliers are in a quarter of the features only
     equal: bool  #: whether rows of both factors have equal norms, which suits the max-norm
 
 
@@ -58,7 +59,7 @@ def corrupted(seed: int, case: Case, share: float) -> tuple[Array, Array]:
 
 
 def model_of(name: str, strength: float, X: Array, seed: int) -> AbstractFactorizer:
-    """Return a model with so many times its automatic alpha; outliers weigh the same in both."""
+    """Return a model with a multiple of its automatic alpha; the weight of outliers is the same in both."""
     outlier_alpha = 0.3 * DataSummary.of(as_source(X)).spread
     n, d = X.shape
     auto = {"robust PCA": 0.5 * max(n, d) ** 0.5 * outlier_alpha, "max-norm": n * d**0.5 / 100}
@@ -136,7 +137,7 @@ def draw(results: Results) -> dict[str, Figure]:
 
 
 def table(results: Results) -> str:
-    """Return errors and angles of both models, and how often each was nearer."""
+    """Return errors and angles of both models, and how often each has the smaller error."""
     lines, wins = [], dict.fromkeys(MODELS, 0)
     for case in CASES:
         found = {

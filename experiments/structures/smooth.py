@@ -14,10 +14,10 @@ from experiments.structures.common import (
     assigned,
     distance,
     fit_codes,
-    markdown,
     medians,
     records_with,
 )
+from experiments.tables import markdown
 from vrmf.arrays import Array
 from vrmf.estimators import NMF, AbstractFactorizer, SmoothDictionaryLearning
 
@@ -27,8 +27,8 @@ COUNTS = (100, 1000, 10000)  #: photons of a row: the fewer, the noisier
 STRENGTHS = (0.0, 0.1, 1.0, 10.0, 100.0)  #: smoothness over "auto"; 0 is NMF
 PICTURED = 300  #: counts in the picture of atoms
 
-#: Times "auto", for both models: the atoms of flat spectra are short, and "auto" shrinks their codes by a
-#: fifth, which would hide all else.
+#: The ridge over "auto", for both models. Atoms of flat spectra have small norms, and "auto" would shrink
+#: their codes by a fifth, which is more than the differences of interest.
 RIDGE_SHARE = 0.01
 
 
@@ -56,7 +56,7 @@ def _band(rng: np.random.Generator) -> Array:
 
 
 def model_of(strength: float, X: Array, seed: int) -> AbstractFactorizer:
-    """Return a model with so many times the automatic smoothness; NMF for none."""
+    """Return a model with a multiple of the automatic smoothness, NMF for 0."""
     common: dict[str, Any] = {"alpha": RIDGE_SHARE / CHANNELS, "random_state": seed, "tol": 1e-3}
     if strength == 0:
         return NMF(SPECTRA, **common)
@@ -126,7 +126,7 @@ def steps(scale: Scale) -> Sequence[Step]:
 
 
 def draw(results: Results) -> dict[str, Figure]:
-    """Draw the atoms over the pure spectra, and what smoothness does at each level of noise."""
+    """Draw the atoms over the pure spectra, and errors against smoothness at each level of noise."""
     figure = Figure(figsize=(9, 6), layout="constrained")
     top, bottom = figure.subfigures(2, 1, squeeze=False)[:, 0]
     strength = results["curves"]["picture strength"]

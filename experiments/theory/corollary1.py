@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from experiments.base import Experiment, Results, Scale, Step
 from experiments.theory.fits import doublings, fitted_slope
 from vrmf.arrays import Array
-from vrmf.comparing.measuring import JUDGING_CODER, Yardstick, watched
+from vrmf.comparing.measuring import JUDGING_CODER, Yardstick, within_budget
 from vrmf.dictionaries import atoms_from_rows
 from vrmf.formulations import Formulation
 from vrmf.problem import Problem
@@ -27,10 +27,10 @@ FORMULATION = Formulation(UnitBall(), Ridge(0.1))
 FEATURES, ATOMS = 30, 8
 EPSILON = 1e-6
 
-#: No run goes on for longer, in passes.
+#: The most passes of a run.
 LIMIT = 3000
 
-#: ‖Γ‖² is measured whenever the samples have grown by this part, and more rarely far away from ε.
+#: ‖Γ‖² is measured whenever the samples have grown by this share, and less often far from ε.
 RESOLUTION = 0.02
 
 #: What the curves against n are called, and the exponents that the paper expects of them.
@@ -55,9 +55,9 @@ def _rows(basis: Array, count: int, *key: int) -> Array:
 def samples_to_reach(
     epsilon: float, solver: AbstractSolver, problem: Problem, D: Array, seed: int
 ) -> int | None:
-    """Return how many codes are solved until ‖Γ‖² ≤ ε; those that measure it do not count."""
+    """Return how many codes are solved until ‖Γ‖² ≤ ε; those that measure it are not counted."""
     judge, due = Yardstick.of(problem), 0.0
-    for current in watched(iterate(solver, problem, D, seed), passes=LIMIT):
+    for current in within_budget(iterate(solver, problem, D, seed), passes=LIMIT):
         if current.state.solved >= due:
             excess = judge.measured(current.D).stationarity / epsilon
             if excess <= 1:
@@ -118,7 +118,7 @@ def _over_seeds(solver: AbstractSolver, n: int, results: Results) -> list[int | 
 
 
 def mean(found: Sequence[float | None]) -> float:
-    """Return the mean over seeds, NaN if a run did not arrive."""
+    """Return the mean over seeds, NaN if a run did not reach ε."""
     return float(np.mean([np.nan if value is None else value for value in found]))
 
 
@@ -171,7 +171,7 @@ def _draw_sizes(axes: Axes, results: Results) -> None:
 
 
 def table(results: Results) -> str:
-    """Tell samples, exponents and where b and m are best."""
+    """Return samples, exponents and the passes for each b and m."""
     known = results["setup"]
     sizes = known["sizes"]
     lines = [
@@ -204,7 +204,7 @@ def _remarks(known: Results) -> str:
         f"off the count, near the end whenever it has grown by {RESOLUTION:.0%}. Algorithm 1 and batch "
         f"have the constant η = {known['eta']:.3g} for all n, which is 1/λ_max(A) at a start. At n = {n} "
         f"the paper's b is {paper_batch_size(n)} and its m is {paper_inner_steps(n)}. nan: a run did not "
-        f"arrive in {LIMIT} passes."
+        f"reach ε in {LIMIT} passes."
     )
 
 

@@ -13,8 +13,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
 from experiments.base import Experiment, Results, Scale, Step
+from experiments.tables import markdown
 from experiments.theory.fits import fitted_slope
-from experiments.theory.instances import NAMES, markdown
+from experiments.theory.instances import NAMES
 from vrmf import formulations
 from vrmf.arrays import Array
 from vrmf.coding import Atoms, Coder
@@ -23,7 +24,7 @@ from vrmf.formulations import Formulation
 from vrmf.sources import single_threaded_blas
 from vrmf.terms import chain_laplacian
 
-#: What one size is while the other varies.
+#: The value of one size while the other varies.
 FIXED_ATOMS, FIXED_FEATURES = 20, 400
 
 #: Rows whose codes are computed together, and rows from which ψ counts its n.
@@ -31,11 +32,11 @@ N_ROWS, N_SAMPLES = 32, 1000
 
 CODER = Coder(tol=1e-6)
 
-#: How long calls are repeated for one measurement, for clocks are coarse.
+#: Calls are repeated for these seconds in one measurement, since clocks are coarse.
 SECONDS = 0.01
 
-#: Formulations whose proxes and codes are timed. P2 has the ball of P1 or nothing to project on; P4
-#: has the codes of P3, and P7 those of P5.
+#: Formulations whose proxes and codes are timed. P2 has the ball of P1, or no set to project on. P4 has the
+#: codes of P3, and P7 those of P5.
 TIMED = {
     "prox": ("P1", "P3", "P4", "P5", "P6", "P7", "P8"),
     "codes": ("P1", "P2", "P3", "P5", "P6", "P8"),
@@ -75,7 +76,7 @@ def generated(formulation: Formulation, d: int, k: int) -> tuple[Array, Array]:
 def median_seconds(work: Callable[[], Any], repeats: int) -> float:
     """Return the time of a call, the median of some measurements, after a call that fills caches.
 
-    It is the processor's time: what else the machine does would weigh on long calls only.
+    This is processor time, which other programs on the machine do not change.
     """
     times = []
     with single_threaded_blas():

@@ -27,7 +27,7 @@ from vrmf.sources import as_source
 def digits_problem(formulation: Formulation, rows: int, atoms: int) -> tuple[Problem, Array]:
     """Return a problem on the first of scikit-learn's digits, and a start along other digits."""
     X = load_digits().data / 16
-    # So few rows are done before another thread would have begun.
+    # On so few rows a second thread would cost more time than it saves.
     source = as_source(X[:rows], n_jobs=1)
     return Problem(formulation, source), atoms_from_rows(formulation, X[-atoms:])
 

@@ -1,4 +1,4 @@
-"""Small problems on which the theory is tried: the eight formulations over digits that need no download.
+"""Small problems on which the theory is checked: the eight formulations over digits, without a download.
 
 >>> sorted(MAKERS) == [f"P{number}" for number in range(1, 9)]
 True
@@ -9,8 +9,7 @@ True
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 from sklearn.datasets import load_digits
@@ -39,7 +38,7 @@ NAMES = {
 #: Formulations whose loss need not be strongly convex in (h, r) together: assumption (A4) fails.
 NOT_STRONGLY_CONVEX = ("P1", "P2", "P6", "P8")
 
-#: Codes as exact as double precision lets them be, for small differences are measured.
+#: Codes as exact as double precision allows, since small differences are measured.
 FINEST_CODER = Coder(tol=1e-10)
 
 N_ATOMS = 8
@@ -77,7 +76,7 @@ def digits(n_samples: int, corrupted: bool = False) -> Array:
 def small_problem(name: str, n_samples: int) -> Problem:
     """Return a formulation over digits, corrupted if it has outliers."""
     X = digits(n_samples, corrupted=name in ("P5", "P6", "P7", "P8"))
-    # So few rows are done before another thread would have begun.
+    # On so few rows a second thread would cost more time than it saves.
     return Problem(MAKERS[name](X), as_source(X, n_jobs=1))
 
 
@@ -87,17 +86,7 @@ def rows_of(problem: Problem) -> Array:
 
 
 def start(problem: Problem, n_atoms: int = N_ATOMS, seed: int = 0) -> Array:
-    """Return atoms along random rows, a little perturbed so that they are in no special position."""
+    """Return atoms along random rows, a little perturbed so that they are in general position."""
     rng, X = np.random.default_rng(seed), rows_of(problem)
     chosen = X[rng.choice(len(X), n_atoms, replace=False)]
     return atoms_from_rows(problem.formulation, chosen + 0.05 * rng.random(chosen.shape))
-
-
-def markdown(header: Sequence[str], lines: Sequence[Sequence[Any]]) -> str:
-    """Return a Markdown table; floats are told by three digits."""
-    rows = [header, ["---"] * len(header), *lines]
-    return "\n".join("| " + " | ".join(_cell(cell) for cell in row) + " |" for row in rows)
-
-
-def _cell(value: Any) -> str:
-    return f"{value:.3g}" if isinstance(value, float) else str(value)

@@ -1,4 +1,4 @@
-"""Lemma 1 of the paper, tried: the gradient of the loss and its Lipschitz constant."""
+"""Lemma 1 of the paper, checked: the gradient of the loss and its Lipschitz constant."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from experiments.base import Experiment, Results, Scale, Step
+from experiments.tables import markdown
 from experiments.theory.instances import (
     FINEST_CODER,
     MAKERS,
     NAMES,
     NOT_STRONGLY_CONVEX,
-    markdown,
     rows_of,
     small_problem,
     start,
@@ -89,7 +89,7 @@ def smoothness(name: str, quick: bool, results: Results) -> dict[str, Any]:
 
 
 def near_dependent(quick: bool, results: Results) -> dict[str, list[float]]:
-    """Return estimates of L as two atoms of P1 come together, for each ridge on the codes."""
+    """Return estimates of L as the angle of two atoms of P1 falls, for each ridge on the codes."""
     problem = small_problem("P1", 400 if quick else 1797)
     apart, found = start(problem), {}
     for ridge in RIDGES:
@@ -104,7 +104,7 @@ def _estimate_at(problem: Problem, D: Array, angle: float) -> float:
     across = second - (second @ first) * first
     near = D.copy()
     near[0], near[1] = first, np.cos(angle) * first + np.sin(angle) * across / np.linalg.norm(across)
-    # Pairs much further apart than the two atoms would not see what happens between these.
+    # Pairs must not be much further apart than the two atoms are.
     radius = 0.1 * angle / float(np.linalg.norm(near))
     return estimate_lipschitz(problem, near, radius=radius, random_state=0, coder=FINEST_CODER).worst
 

@@ -1,4 +1,4 @@
-"""Lemma 2 of the paper, tried: V is unbiased, and its variance is at most α(n, b) L² ‖D − D⁰‖²."""
+"""Lemma 2 of the paper, checked: V is unbiased, and its variance is at most α(n, b) L² ‖D − D⁰‖²."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import scipy.sparse
 from matplotlib.figure import Figure
 
 from experiments.base import Experiment, Results, Scale, Step
+from experiments.tables import markdown
 from experiments.theory.fits import fitted_slope
 from experiments.theory.instances import (
     FINEST_CODER,
     NAMES,
-    markdown,
     rows_of,
     small_problem,
     start,
@@ -32,7 +32,7 @@ from vrmf.theory import estimate_lipschitz, sampling_factor
 
 PROBLEMS = ("P1", "P5")
 
-#: Epochs of Algorithm 1 whose steps are looked at.
+#: Epochs of Algorithm 1 whose steps are examined.
 EPOCHS = (0, 1, 3, 10)
 
 #: Batches are drawn by :meth:`Problem.sample` with this seed, which no run uses.
@@ -75,7 +75,7 @@ def batch_means(problem: Problem, rows: Array, batch_size: int, n_draws: int, *k
 def variances(
     problem: Problem, D: Array, anchor: Array, sizes: list[int], n_draws: int, key: int
 ) -> list[dict[str, float]]:
-    """Return the measured variance of V for each batch size, and what Lemma 2 says of it."""
+    """Return the measured variance of V for each batch size, and the terms of Lemma 2."""
     n, change = problem.n_samples, row_gradients(problem, D) - row_gradients(problem, anchor)
     center = np.mean(change, axis=0)
     spread = squared_norm(change - center) / n
@@ -97,8 +97,8 @@ def variances(
 def bias(problem: Problem, D: Array, anchor: Array, counts: list[int]) -> list[float]:
     """Return ‖mean of V over N draws − ∇g(D)‖ / ‖∇g(D)‖ for each N, with the paper's batch size.
 
-    ∇g(D) comes from a pass of its own. Each N is tried ten times with fresh draws, and the root mean
-    square is told.
+    ∇g(D) comes from a pass of its own. Each N is tried ten times with new draws, and the root mean
+    square is returned.
     """
     change = row_gradients(problem, D) - row_gradients(problem, anchor)
     at_anchor = np.ravel(problem.stats(anchor, FINEST_CODER).gradient)

@@ -1,4 +1,4 @@
-"""SMM as SGD with vanishing steps: what its steps are, how they shrink, and what becomes of ‖Γ‖².
+"""SMM as SGD with vanishing steps: its steps, how they shrink, and how ‖Γ‖² falls.
 
 Let w stand for the rows in the sums after a mini-batch of b rows, Ā for their mean curvature and V for
 the gradient of the mini-batch. If ψ is a ridge λ (or nothing), SMM's surrogate is minimised exactly by
@@ -87,7 +87,7 @@ def _fall(name: str, kind: str, passes: int, results: Results) -> dict[str, list
 
 
 def step_sizes(solver: AbstractSolver, problem: Problem, D: Array, total: int) -> dict[str, list[float]]:
-    """Return columns of what is known of steps on the way; ``t`` counts from 1."""
+    """Return columns of what is measured of steps; ``t`` counts from 1."""
     wanted, before = {step + 1 for step in moments(total - 1, 60)}, None
     columns: dict[str, list[float]] = {"t": []}
     for current in iterate(solver, problem, D, seed=0):
@@ -103,7 +103,7 @@ def step_sizes(solver: AbstractSolver, problem: Problem, D: Array, total: int) -
 
 
 def _of_step(problem: Problem, before: Any, after: Any) -> dict[str, float]:
-    """Return the size of a step: η and γ as they are set, for SMM as it is found."""
+    """Return the size of a step: η and γ as they are set, and as measured for SMM."""
     if isinstance(after, Algorithm1State):
         return {"size": after.step_size}
     if isinstance(after, SGDState):
@@ -114,7 +114,7 @@ def _of_step(problem: Problem, before: Any, after: Any) -> dict[str, float]:
 
 
 def smm_step(problem: Problem, D: Array, after: SMMState, batch: Stats) -> dict[str, float]:
-    """Return what a step of SMM from D has in common with the gradient of its mini-batch.
+    """Compare a step of SMM from D with the gradient of its mini-batch.
 
     ``size`` is the length of the step over that of the mini-batch's gradient mapping, ``weight`` is
     b/w, ``difference`` the relative distance to the identity above where ψ is a ridge, and ``cosine``
@@ -138,7 +138,7 @@ def smm_step(problem: Problem, D: Array, after: SMMState, batch: Stats) -> dict[
 
 
 def late(columns: Results, name: str, begin: float) -> tuple[Array, Array]:
-    """Return two columns from a part of the way on: t, and the one that is named."""
+    """Return t and the named column, from a share of the steps on."""
     t, values = np.array(columns["t"], dtype=float), np.array(columns[name], dtype=float)
     return t[t >= begin * t[-1]], values[t >= begin * t[-1]]
 

@@ -1,4 +1,4 @@
-"""Whether practice meets what the theorems assume: steps as short as Theorem 1's, and bounded D."""
+"""Whether the assumptions of the theorems hold in practice: steps as in Theorem 1, and bounded D."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from experiments.base import Experiment, Results, Scale, Step
+from experiments.tables import markdown
 from experiments.theory.fits import fitted_slope
 from experiments.theory.instances import (
     GROUP_WEIGHTS,
     GROUPS,
     NAMES,
-    markdown,
     small_problem,
     start,
 )
@@ -40,12 +40,12 @@ EPOCHS = 10
 #: Steps that are tried, in units of 1/λ_max(A) at the start: half decades.
 MULTIPLES = [10 ** (power / 2) for power in range(-4, 4)]
 
-#: Codes for the runs that are compared, which differ by far more than these errors.
+#: Codes of the runs that are compared. The runs differ by far more than the errors of codes.
 CODER = Coder(tol=1e-5)
 
 
 def after_epochs(problem: Problem, D: Array, step_size: float) -> Iterate | None:
-    """Return the end of a run of Algorithm 1, or None if its numbers ran away."""
+    """Return the end of a run of Algorithm 1, or None if it diverged."""
     for current in iterate(Algorithm1(step_size=step_size, coder=CODER), problem, D, seed=0):
         if not np.all(np.abs(current.D) < 1e12):
             return None
@@ -57,7 +57,7 @@ def after_epochs(problem: Problem, D: Array, step_size: float) -> Iterate | None
 def tune(name: str, quick: bool, results: Results) -> dict[str, Any]:
     """Return f after the paper's number of epochs for each step, and the step that Theorem 1 allows.
 
-    L is estimated at the start and at the best end; as estimates are from below, the larger is taken.
+    L is estimated at the start and at the best end. Both estimates are from below, so the larger is taken.
     """
     problem = small_problem(name, 100 if quick else 500)
     D, judge = start(problem), Yardstick.of(problem)
@@ -105,7 +105,7 @@ def draw_tuning(results: Results) -> dict[str, Figure]:
         axes.axvline(found["allowed"], color="k", ls="--", label="allowed by Theorem 1")
         axes.axhline(found["f_start"], color="0.6", lw=1, label="f at the start")
         low, high = float(np.nanmin(f)), found["f_start"]
-        # A step too long ends far above the start; its point is not worth flattening the rest.
+        # A step that is too long ends far above the start, so its point is left out of the axis.
         axes.set_ylim(low - 0.05 * (high - low), high + 0.15 * (high - low))
         axes.set(xlabel="step size η", ylabel="f", title=NAMES[name])
         axes.grid(alpha=0.3)
@@ -161,7 +161,7 @@ STEPS = Experiment(
 FREE = {"P2": 600, "P5": 600, "P6": 300, "P7": 2500}
 SOLVERS = ("literal", "default")
 
-#: Rows of these problems: few, for ψ of P7 is weaker by n², and ‖D‖ would settle later.
+#: Rows of these problems: few, since ψ of P7 falls as 1/n², and ‖D‖ would converge later.
 FREE_ROWS = 50
 
 #: The step of Algorithm 1 in units of 1/λ_max(A) at the start: what tuning finds for P5.

@@ -18,7 +18,7 @@ from experiments.theory.fits import (
     under,
 )
 from vrmf.arrays import Array
-from vrmf.comparing.measuring import JUDGING_CODER, Yardstick, watched
+from vrmf.comparing.measuring import JUDGING_CODER, Yardstick, within_budget
 from vrmf.formulations import Formulation, dictionary_learning, nonnegative
 from vrmf.problem import Problem
 from vrmf.running.loop import iterate
@@ -73,13 +73,13 @@ def constants(name: str, results: Results) -> dict[str, Any]:
 def best_known(problem: Problem, D: Array) -> Array:
     """Return where a long run of the batch method ends."""
     last = D
-    for current in watched(iterate(Batch(), problem, D, 0), passes=LONG):
+    for current in within_budget(iterate(Batch(), problem, D, 0), passes=LONG):
         last = current.D
     return last
 
 
 def bound(known: Results, total: Any) -> Any:
-    """Return the right side of Theorem 1 after so many inner steps mS in total."""
+    """Return the right side of Theorem 1 after mS inner steps in total."""
     eta = known["theorem"]
     return known["fall"] / (eta * (0.5 - eta * known["lipschitz"])) / total
 
@@ -111,7 +111,7 @@ def draw(results: Results) -> dict[str, Figure]:
 
 
 def table(results: Results) -> str:
-    """Tell slopes and distances from the bound."""
+    """Return slopes and distances from the bound."""
     lines = [
         "| problem | step size | mS | mean ‖Γ‖² | bound / mean | largest run / mean | late slope |",
         "| --- | --- | --- | --- | --- | --- | --- |",

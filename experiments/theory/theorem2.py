@@ -29,7 +29,7 @@ from vrmf.solvers import Algorithm1
 from vrmf.terms import Ridge, UnitBall
 from vrmf.theory import check_conditions, estimate_lipschitz
 
-#: Its codes have a closed form, so that the errors which are added are all errors there are.
+#: Its codes have a closed form, so that there are no errors besides those that are added.
 EXACTLY_CODED = Formulation(UnitBall(), Ridge(1.0))
 ITERATED = dictionary_learning(alpha=0.1, ridge=1.0)
 ROWS, ATOMS, BATCH, INNER = 500, 6, 13, 4  # the paper's b and m for 500 rows
@@ -66,7 +66,7 @@ ADDED = {
     **{f"p = {power:g}, fresh directions": Falling(power, fresh=True) for power in (0.25, 0.0)},
 }
 
-#: Codes of the second part, as options of the solver, whose iterations stop where they are told to.
+#: Codes of the second part, as options of the solver: iterations that stop at the tolerance.
 ITERATIONS = Coder(tol=1e-6, method="gradient")
 CODES: dict[str, dict[str, Any]] = {
     "codes to 1e-7": {"coder": ITERATIONS},
@@ -76,13 +76,13 @@ CODES: dict[str, dict[str, Any]] = {
     "codes to 0.1": {"coder": replace(ITERATIONS, tol=0.1)},
 }
 
-#: What a reader is told instead of a name by which results are kept. The first tolerance was 1e-7 when the
-#: name was chosen, and 1e-6 when the results were computed.
+#: Labels in figures and tables, where they differ from the names in the file of results. The first
+#: tolerance was 1e-7 when the name was chosen, and 1e-6 when the results were computed.
 LABELS = {"codes to 1e-7": "codes to 1e-6"}
 
 
 def label_of(name: str) -> str:
-    """Return what a reader is told of the codes that are kept by a name."""
+    """Return the label of codes by their name in the results."""
     return LABELS.get(name, name)
 
 
@@ -184,7 +184,7 @@ def draw(results: Results) -> dict[str, Figure]:
 
 
 def table(results: Results) -> str:
-    """Tell the fitted slopes beside those that the theory expects."""
+    """Return the fitted slopes beside those that the theory expects."""
     lines = [
         "| errors | mS | mean ‖Γ‖² | late slope | slope of the bound | last ‖Γ‖² | last ‖E‖² |",
         "| --- | --- | --- | --- | --- | --- | --- |",

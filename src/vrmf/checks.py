@@ -42,6 +42,11 @@ def flag(name: str, value: Any) -> bool:
     return bool(value)
 
 
+def is_auto(value: Any) -> bool:
+    """Whether a value is the word "auto"; an array is not, and cannot be compared with a word."""
+    return isinstance(value, str) and value == "auto"
+
+
 def check_flags(value: Any) -> None:
     """Raise if a field of a dataclass that is declared as a bool has another value.
 

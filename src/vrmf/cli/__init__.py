@@ -15,6 +15,7 @@ from vrmf.cli.completing import completion
 from vrmf.cli.describing import info
 from vrmf.cli.exporting import export
 from vrmf.cli.fitting import fit
+from vrmf.cli.reporting import report
 from vrmf.cli.suggesting import suggest
 from vrmf.cli.transforming import transform
 from vrmf.cli.warming import warmup
@@ -38,12 +39,12 @@ class Commands(click.Group):
 def main() -> None:
     """Stochastic matrix factorization by variance reduction.
 
-    From a table to an answer: vrmf suggest DATA, vrmf fit DATA, vrmf info MODEL, vrmf export MODEL
-    --top 10, vrmf transform MODEL DATA.
+    From a table to an answer: vrmf suggest DATA, vrmf fit DATA, vrmf report MODEL DATA, vrmf info MODEL,
+    vrmf export MODEL --top 10, vrmf transform MODEL DATA.
     """
 
 
-for command in (fit, transform, info, export, suggest, bench, warmup, completion):
+for command in (fit, transform, info, report, export, suggest, bench, warmup, completion):
     main.add_command(command)
 
 

@@ -122,14 +122,14 @@ def _check_picture(output: Path, data: str, force: bool) -> None:
 
 
 def _announce(screen: Screen, text: str, output: Path | None) -> None:
-    """Say which contestant is next, or end if nobody reads what they reach, and no picture shows it."""
+    """Print which contestant is next; end the command if nothing reads its output and none is drawn."""
     if output is None and has_lost_its_reader():
         raise click.exceptions.Exit(0)
     screen.doing(text)
 
 
 def _tell(screen: Screen, found: Comparison) -> None:
-    """Tell what all solve, what they reached, and how they were run."""
+    """Print the problem, the results of all contestants, and how they were run."""
     weights = ", ".join(f"{name} {value:.4g}" for name, value in found.weights.items())
     screen.title("Comparison")
     screen.fact("weights", found.weights, weights or "none")

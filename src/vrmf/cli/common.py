@@ -22,7 +22,7 @@ T = TypeVar("T", bound=Callable[..., Any])
 #: The exit code of a command that was interrupted from the keyboard.
 INTERRUPTED = 130
 
-#: The exit code of a fit whose budget ended before it was stationary; the model is written.
+#: The exit code of a fit whose budget ended before it was stationary. The model is written.
 UNFINISHED = 3
 
 force_option = click.option("--force", is_flag=True, help="Replace the output if it exists.")
@@ -66,9 +66,9 @@ def output_option(default: str | None, text: str, *names: str) -> Callable[[T], 
 
 @contextmanager
 def errors_as_lines(debug: bool = False) -> Iterator[None]:
-    """Turn errors of the user's making and warnings into lines without a traceback.
+    """Turn user errors and warnings into lines without a traceback.
 
-    An error comes alone: what was odd before it does not matter any more.
+    If there is an error, warnings are not printed.
     """
     warned: list[warnings.WarningMessage] = []
     try:
@@ -98,6 +98,6 @@ def _one_line(text: str) -> str:
 
 
 def stopped(message: str) -> click.exceptions.Exit:
-    """Say how a command ended that was interrupted, and return what ends it."""
+    """Print how an interrupted command ended, and return the exception that ends it."""
     click.echo(f"Stopped: {printable(message)}", err=True)
     return click.exceptions.Exit(INTERRUPTED)

@@ -1,4 +1,4 @@
-"""``vrmf info`` and what ``vrmf fit`` tells at its end: what a model is, and how good."""
+"""``vrmf info``, and the results that ``vrmf fit`` prints at its end."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ FIGURES = (
 
 
 def tell_outcome(screen: Screen, estimator: AbstractFactorizer) -> None:
-    """Tell how a fit ended."""
+    """Print the results of a fit."""
     for attribute, label, words in FIGURES:
         value = getattr(estimator, attribute, None)
         known = not (value is None or (isinstance(value, float) and np.isnan(value)))
@@ -54,9 +54,9 @@ def tell_outcome(screen: Screen, estimator: AbstractFactorizer) -> None:
 @model_argument
 @output_options
 def info(model: Path, as_json: bool, quiet: bool, debug: bool) -> None:
-    """Tell what the model in the file MODEL is: what was fitted, on what, how good, and why it stopped.
+    """Describe the model in the file MODEL: the data, the parameters, the quality, and why the fit stopped.
 
-    Automatic parameters are shown with the values that they have become.
+    Automatic parameters are shown with the values that were chosen.
     """
     screen = Screen(as_json, quiet)
     with errors_as_lines(debug):
@@ -71,7 +71,7 @@ def info(model: Path, as_json: bool, quiet: bool, debug: bool) -> None:
 
 
 def _tell_model(screen: Screen, path: Path, estimator: Any) -> None:
-    """Tell what was fitted to what, with which parameters."""
+    """Print the model, its data and its parameters."""
     k, d = estimator.components_.shape
     screen.title(f"Model in {path}")
     screen.fact("model", NAMES[type(estimator).__name__], NAMES[type(estimator).__name__])
@@ -90,12 +90,12 @@ def _tell_model(screen: Screen, path: Path, estimator: Any) -> None:
     found = resolved_parameters(estimator)
     screen.fact("parameters", {name: each.value for name, each in found.items()})
     for name, each in found.items():
-        if each.is_telling:
+        if each.is_notable:
             screen.note(f"{name:<16}{each.words}")
 
 
 def _tell_usage(screen: Screen, estimator: AbstractFactorizer) -> None:
-    """Tell how much each atom is used, the most used first."""
+    """Print how much each atom is used, the most used first."""
     shares = usage(estimator)
     if shares is None:
         return

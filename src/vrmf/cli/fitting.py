@@ -211,7 +211,7 @@ def _write_if_fitted(estimator: AbstractFactorizer, output: Path, force: bool) -
 
 
 def _where_the_model_is(estimator: AbstractFactorizer, output: Path, checkpoint: Path | None) -> str:
-    """Say where the model of an interrupted fit is."""
+    """Return in words where the model of an interrupted fit is."""
     told = f"With {checkpoint} the same command goes on." if checkpoint and checkpoint.exists() else ""
     if not hasattr(estimator, "components_"):
         return f"there is no dictionary yet. {told}".rstrip()
@@ -255,7 +255,7 @@ def _setting(text: str) -> tuple[str, Any]:
 
 @contextmanager
 def _client(address: str) -> Iterator[None]:
-    """Hold a connection to a scheduler of Dask that has workers."""
+    """Connect to a scheduler of Dask that has workers, while the context lasts."""
     try:
         from distributed import Client
     except ImportError as error:

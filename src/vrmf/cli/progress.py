@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
 from vrmf.estimators import AbstractFactorizer
-from vrmf.estimators.progress import told_of
-from vrmf.estimators.reporting import watched
+from vrmf.estimators.progress import progress_words
+from vrmf.estimators.reporting import watching
 from vrmf.running.history import History, Iterate
 
 #: Columns of a terminal from which on there is a bar beside the words.
@@ -44,12 +44,12 @@ def progress(estimator: AbstractFactorizer, is_wanted: bool) -> Iterator[None]:
             words = as_many_as_fit(told, room)
             bar.update(task, description=f"epoch {current.epoch}", completed=share, told=words)
 
-        with watched(estimator, watch):
+        with watching(estimator, watch):
             yield
 
 
 def shown(estimator: Any, current: Iterate, history: History) -> tuple[float, list[str]]:
-    """Return the place of an iterate in the budget, and what to say of it, the most telling first.
+    """Return the share of the budget that is used, and words about the fit, the most important first.
 
     A fit ends sooner than its budget if it is stationary, so the time left is an upper bound.
     """
@@ -58,7 +58,7 @@ def shown(estimator: Any, current: Iterate, history: History) -> tuple[float, li
     share = epochs / estimator.max_iter
     if estimator.max_time is not None:
         left, share = min(left, estimator.max_time - seconds), max(share, seconds / estimator.max_time)
-    cost, *measured = told_of(current, history)
+    cost, *measured = progress_words(current, history)
     known = [] if math.isinf(left) else [f"at most {_duration(max(0.0, left))} left"]
     return min(1.0, share), [*known, *measured, cost, f"k = {len(current.D)}"]
 

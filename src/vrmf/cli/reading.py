@@ -1,4 +1,4 @@
-"""How commands read the rows in a file, and what they say of them."""
+"""How commands read the rows in a file, and how they describe them."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def data_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @dataclass(frozen=True)
 class DataOptions:
-    """What the options say of how to read rows."""
+    """The options that say how to read rows."""
 
     file: FileOptions
     chunk_rows: int | None
@@ -69,7 +69,7 @@ class DataOptions:
 
     @classmethod
     def taken_from(cls, options: dict[str, Any]) -> DataOptions:
-        """Take these options out of all options of a command."""
+        """Remove these options from all options of a command, and return them."""
         separator, index = options.pop("separator"), options.pop("index")
         if options.pop("no_index"):
             if index is not None:
@@ -85,7 +85,7 @@ class DataOptions:
         return cls(file, options.pop("chunk_rows"), options.pop("jobs"))
 
     def words(self) -> list[str]:
-        """Return the words of a command line that say the same of a file."""
+        """Return these options of a file as words of a command line."""
         file, words = self.file, [word for name in self.file.drop for word in ("--drop", name)]
         words += ["--no-index"] if file.index is False else []
         for option, value in (("--index", file.index), ("--separator", file.separator)):
@@ -147,9 +147,9 @@ class Range:
 
 
 def tell_data(screen: Screen, data: str, source: AbstractSource) -> Range:
-    """Tell what was read: rows, features and their names, precision, range, missing entries.
+    """Print what was read: rows, features and their names, precision, range, missing entries.
 
-    Returns the range, which says whether there are entries that no model takes.
+    Returns the range, which shows whether there are entries that no model takes.
     """
     n, d = source.n_samples, source.n_features
     if n == 0 or d == 0:

@@ -1,4 +1,4 @@
-"""What commands tell: in words, coloured on a terminal, or as JSON for scripts."""
+"""The output of commands: words, coloured on a terminal, or JSON for scripts."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from rich.table import Table
 #: Letters of the longest label, and a space.
 LABEL_WIDTH = 16
 
-#: Control characters, separators of lines, and signs that turn the direction of writing.
-STEERING = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+#: Control characters, line separators, and characters that change the direction of writing.
+CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 
 
 @dataclass(eq=False)
 class Screen:
-    """Where a command tells what it found.
+    """Prints the results of a command.
 
     With ``as_json`` nothing is printed until :meth:`finish`, which prints all of it as one object.
     """
@@ -36,7 +36,7 @@ class Screen:
     found: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        # A console takes what is standard output when it is made, which tests replace.
+        # A console uses the standard output of the moment when it is made, which tests replace.
         self.console = Console(highlight=False, soft_wrap=True)
 
     def title(self, text: str) -> None:
@@ -46,7 +46,7 @@ class Screen:
             self.console.print(f"[bold]{escape(text)}[/bold]" if self.console.is_terminal else escape(text))
 
     def fact(self, name: str, value: Any, words: str | None = None, *, label: str | None = None) -> None:
-        """Tell one fact: a value for scripts, and words for people; without a label for scripts only."""
+        """Print one fact: a value for scripts, and words for people; without words for scripts only."""
         self.found[name] = json_value(value)
         if words is not None and self._is_printed:
             label = name.replace("_", " ") if label is None else label
@@ -59,12 +59,12 @@ class Screen:
             self.console.print("\n".join(escape(printable(line)) for line in lines))
 
     def doing(self, text: str) -> None:
-        """Say on standard error what is being done, which may take long."""
+        """Print on standard error what is being done, as it may take long."""
         if self._is_printed:
             click.echo(printable(text), err=True)
 
     def table(self, name: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-        """Tell a table: a list of objects for scripts."""
+        """Print a table; for scripts a list of objects."""
         rows = [list(row) for row in rows]
         self.found[name] = [dict(zip(columns, map(json_value, row), strict=True)) for row in rows]
         if not self._is_printed:
@@ -100,12 +100,12 @@ class Screen:
 
 
 def printable(text: str) -> str:
-    """Return a text in one line, with codes instead of signs that would steer a terminal.
+    """Return a text in one line, with escapes in place of control characters.
 
     >>> print(printable("red\\x1b[31m gene\\n"))
     red\\x1b[31m gene\\n
     """
-    return STEERING.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
+    return CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
 
 
 def wrapped(text: str, width: int | None, indent: int = 0) -> str:
@@ -142,7 +142,7 @@ def _encodable(text: str, encoding: str | None) -> str:
 
 
 def json_value(value: Any) -> Any:
-    """Return a value as JSON knows it; a number that is not finite is None."""
+    """Return a value that JSON can hold; a number that is not finite becomes None."""
     if isinstance(value, np.ndarray | np.generic):
         return json_value(value.tolist())
     if isinstance(value, float):
@@ -170,7 +170,7 @@ def short(value: Any) -> str:
 
 
 def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that say how a command tells what it found."""
+    """Add the options that say how a command prints its results."""
     for option in (
         click.option("--debug", is_flag=True, help="Show where in the program an error came from."),
         click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for scripts."),

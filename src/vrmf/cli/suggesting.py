@@ -32,7 +32,7 @@ MOST_GAPS = 5
 def suggest(data: str, seed: int, as_json: bool, quiet: bool, debug: bool, **options: Any) -> None:
     """Propose a model, a number of components and weights for the rows in DATA, with reasons.
 
-    A sample of the rows is looked at. What the proposal is unsure of is said.
+    It is based on a sample of the rows. Doubts are listed, too.
     """
     screen = Screen(as_json, quiet)
     with errors_as_lines(debug):
@@ -57,7 +57,7 @@ def suggest(data: str, seed: int, as_json: bool, quiet: bool, debug: bool, **opt
 
 
 def _without_gaps(words: list[str], gaps: list[str], rows: AbstractSource) -> str:
-    """Say what is to be done before a fit, which takes no missing and no infinite entries."""
+    """Return in words what to do before a fit, which takes no missing or infinite entries."""
     told = (
         "no command yet, since a fit takes no missing or infinite entries: fill them in first, or leave "
         "out their rows, in a copy of the file"

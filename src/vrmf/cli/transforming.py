@@ -1,4 +1,4 @@
-"""``vrmf transform``: the codes of rows in a file, and their parts."""
+"""``vrmf transform``: the codes, low-rank parts, outliers and masks of rows in a file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from vrmf.persistence.outputs import check_output
 from vrmf.persistence.storage import load
 from vrmf.sources import AbstractSource
 
-#: What can be written besides the codes: how it is called, and in words.
+#: What can be written besides the codes: names and descriptions.
 PARTS = {
     "low_rank": "low-rank parts H D",
     "outliers": "outliers, which only models with outliers have",
@@ -114,17 +114,19 @@ def _check_parts(estimator: AbstractFactorizer, parts: dict[str, Path | None]) -
 def _part(
     estimator: Any, source: AbstractSource, name: str, force: bool
 ) -> tuple[CodeTable, Iterator[Array]]:
-    """Return what a file will say, and its rows block by block."""
-    rows, label = source.row_names, source.row_label
+    """Return the description of a file, and its rows block by block."""
+    dtype: np.dtype[Any] = source.dtype
     if name == "output":
-        names = tuple(map(str, estimator.get_feature_names_out()))
-        return CodeTable(source.n_samples, source.dtype, names, rows, label, force), estimator.code_blocks(
-            source
-        )
-    dtype: np.dtype[Any] = np.dtype(bool) if name == "mask" else source.dtype
-    table = CodeTable(source.n_samples, dtype, feature_names(estimator), rows, label, force)
-    is_mask = name == "mask"
-    return table, estimator.mask_blocks(source) if is_mask else estimator.part_blocks(source, name)
+        columns = tuple(map(str, estimator.get_feature_names_out()))
+        blocks = estimator.code_blocks(source)
+    elif name == "mask":
+        columns, dtype = feature_names(estimator), np.dtype(bool)
+        blocks = estimator.mask_blocks(source)
+    else:
+        columns = feature_names(estimator)
+        blocks = estimator.part_blocks(source, name)
+    table = CodeTable(source.n_samples, dtype, columns, source.row_names, source.row_label, force)
+    return table, blocks
 
 
 def _tell(screen: Screen, name: str, place: Path, table: CodeTable) -> None:

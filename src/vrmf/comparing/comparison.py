@@ -16,6 +16,7 @@ from vrmf.comparing.measuring import Snapshot, WarmProblem, Yardstick
 from vrmf.comparing.peers import Setting, peers_of
 from vrmf.dictionaries import atoms_from_rows, feasible
 from vrmf.estimators import ESTIMATORS, AbstractFactorizer
+from vrmf.estimators.modelling import weights_in_use
 from vrmf.formulations import Formulation
 from vrmf.problem import Problem
 from vrmf.solvers import SOLVERS
@@ -29,13 +30,13 @@ MOST_BYTES = 2**29
 #: Rows by which dictionaries are measured, at most.
 MOST_MEASURED = 10_000
 
-#: How near to the lowest objective counts as there.
+#: An objective is near the lowest one if it exceeds it by at most this share.
 NEAR = 0.01
 
 
 @dataclass(frozen=True)
 class Curve:
-    """What a contestant reached, and when."""
+    """The objective and the error of a contestant over time."""
 
     name: str
     note: str
@@ -53,7 +54,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What all contestants reached on the same rows.
+    """The results of all contestants on the same rows.
 
     Attributes
     ----------
@@ -157,7 +158,7 @@ def compare(
     )
     first, start_seconds = _timed_start(estimator, rows, n_components)
     problem = Problem(first.stage.formulation, as_source(rows, n_jobs=threads))
-    weights = estimator.weights_for(len(rows), first.stage.weights)
+    weights = weights_in_use(estimator, len(rows), first.stage)
     setting = Setting(rows, problem, first.D, weights, first.stage.seed, threads)
     ours = [our_solver(name, problem, first.D, first.stage.seed, start_seconds) for name in solvers]
     others, missing = peers_of(model, setting) if peers else ([], [])
@@ -200,7 +201,7 @@ def _run(
 
 
 def _curve(yardstick: Yardstick, contestant: Contestant, taken: Sequence[Snapshot]) -> Curve:
-    """Return what a contestant's dictionaries are worth."""
+    """Measure the dictionaries of a contestant."""
     formulation = yardstick.problem.formulation
     found = [yardstick.measured(comparable(formulation, moment.D)) for moment in taken]
     return Curve(
@@ -214,7 +215,7 @@ def _curve(yardstick: Yardstick, contestant: Contestant, taken: Sequence[Snapsho
 
 
 def comparable(formulation: Formulation, D: Array) -> Array:
-    """Return a dictionary of another library as ours has it: of sum 1 where atoms are in the simplex."""
+    """Return a dictionary of another library made feasible: atoms of sum 1 if they are in the simplex."""
     if any(isinstance(part, Simplex) for part in parts_of(formulation.dictionary)):
         return atoms_from_rows(formulation, D)
     return feasible(formulation, np.ascontiguousarray(D))

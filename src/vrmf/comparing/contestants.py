@@ -1,4 +1,4 @@
-"""Whoever takes part in a comparison: something that yields dictionaries while its clock runs."""
+"""The contestants of a comparison: solvers that yield dictionaries while their clock runs."""
 
 from __future__ import annotations
 
@@ -16,13 +16,16 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from vrmf.arrays import Array
-from vrmf.comparing.measuring import Snapshot, kept, warm_up, watched
+from vrmf.comparing.measuring import Snapshot, kept, warm_up, within_budget
 from vrmf.problem import Problem
 from vrmf.running.loop import iterate
 from vrmf.solvers import SOLVERS
 
-#: Dictionaries are kept at times that rise by this factor, from this share of the budget on.
-RATIO, FIRST = 2**0.5, 1 / 64
+#: Dictionaries are stored at times that grow by this factor.
+RATIO = 2**0.5
+
+#: The first of these times, as a share of the budget.
+FIRST = 1 / 64
 
 #: Of our solvers, a run ends before its budget at this relative stationarity: there is nothing to gain.
 ENOUGH = 1e-9
@@ -33,12 +36,12 @@ MOST_GROWTH = 4.0
 
 @dataclass
 class _Spaced:
-    """Times that lie apart by a factor at least."""
+    """Times that grow by the factor RATIO at least."""
 
     due: float
 
     def passed(self, seconds: float) -> bool:
-        """Return whether the next time is over, and put it off if so."""
+        """Return whether the next time is over, and set the one after it if so."""
         if seconds < self.due:
             return False
         self.due = seconds * RATIO
@@ -50,7 +53,7 @@ class Contestant:
     """A solver with its options, on given rows."""
 
     name: str
-    note: str  #: what a reader should know of how it was run
+    note: str  #: how it was run, for the reader
     run: Callable[[float], Iterator[Snapshot]]  #: for a budget of seconds
     is_ours: bool = False
 
@@ -61,7 +64,7 @@ class Contestant:
 
 
 def timed(work: Callable[[], Any], threads: int | dict[str, int]) -> tuple[float, Any]:
-    """Return the seconds that the work of another library takes, and its value; its chatter is dropped.
+    """Return the seconds that the work of another library takes, and its value; its output is dropped.
 
     ``threads`` are those of BLAS and OpenMP, or of each by name.
     """
@@ -79,7 +82,7 @@ def timed(work: Callable[[], Any], threads: int | dict[str, int]) -> tuple[float
 def quickest(work: Callable[[], Any], threads: int) -> int:
     """Return the number of threads with which a second run is the quicker: one, or as many as allowed.
 
-    On small products many threads may be slower than one, for which no library is to blame.
+    On small products many threads may be slower than one, which is no fault of the library.
     """
     if threads == 1:
         return 1
@@ -93,7 +96,7 @@ def our_solver(name: str, problem: Problem, start: Array, seed: int, began: floa
     def run(budget: float) -> Iterator[Snapshot]:
         solver = SOLVERS[name]()
         warm_up(solver, problem, start)
-        for it in watched(iterate(solver, problem, start, seed), seconds=max(budget - began, 0.0)):
+        for it in within_budget(iterate(solver, problem, start, seed), seconds=max(budget - began, 0.0)):
             yield Snapshot(began + it.seconds, it.D)
             measured = it.state.measured
             if measured is not None and measured.satisfies(ENOUGH):
@@ -111,7 +114,7 @@ def learner_of_batches(
     batches: Callable[[], Iterable[Any]],
     threads: int,
 ) -> Contestant:
-    """Return what learns from one batch after the other; ``batches`` are those of one epoch."""
+    """Return a contestant that learns from batches; ``batches`` yields those of one epoch."""
 
     def first() -> Any:
         return learn(make(), next(iter(batches())))
@@ -133,7 +136,7 @@ def learner_of_batches(
 
 
 def learner_of_steps(name: str, note: str, fit: Callable[[int], Array], threads: int) -> Contestant:
-    """Return what is fitted anew for each number of steps."""
+    """Return a contestant that is fitted anew for each number of steps."""
 
     def run(budget: float) -> Iterator[Snapshot]:
         count = quickest(lambda: fit(1), threads)
@@ -151,7 +154,7 @@ def learner_of_steps(name: str, note: str, fit: Callable[[int], Array], threads:
 
 
 def _next_steps(steps: int, seconds: float, budget: float) -> int:
-    """Return with how many steps to begin anew, for a run of so many that took so long."""
+    """Return the number of steps of the next fit, after one of so many steps and seconds."""
     if steps == 0:
         return 1
     return math.floor(min(MOST_GROWTH, budget / max(seconds, 1e-9)) * steps)

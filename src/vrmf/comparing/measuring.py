@@ -1,4 +1,4 @@
-"""Measuring dictionaries off the clock: how f, ‖Γ‖² and whatever else is asked for fall along a run.
+"""Measuring dictionaries off the clock: how f, ‖Γ‖² and other quantities fall along a run.
 
 While a run is on the clock, snapshots of its dictionaries are kept. When it is over, a yardstick measures
 them by exact codes. All comparisons, benchmarks and experiments measure by it.
@@ -35,22 +35,22 @@ from vrmf.sources.companions import Companion
 from vrmf.sources.selection import Rows
 from vrmf.stats import Stats
 
-#: How exactly codes are computed where a dictionary is judged: f is then right to the square of it.
+#: How exactly codes are computed where a dictionary is measured: the error of f is the square of it.
 JUDGING_CODER = Coder(tol=1e-6)
 
-#: What else is told of a dictionary on the way, by name.
+#: Further quantities of a dictionary, by name.
 Observers = Mapping[str, Callable[[Array], float]]
 
 
 @dataclass(frozen=True, eq=False)
 class WarmProblem(Problem):
-    """A problem whose full passes start from the codes of the pass before: for work off the clock."""
+    """A problem whose full passes start from the codes of the last one, for work off the clock."""
 
     last: list[Companion] = field(default_factory=list)  #: the codes of the last full pass, if any
 
     @classmethod
     def like(cls, problem: Problem) -> WarmProblem:
-        """Return the same problem with a memory of its own."""
+        """Return the same problem with its own store of codes."""
         return cls(problem.formulation, problem.source)
 
     def stats(
@@ -79,7 +79,7 @@ class Yardstick:
 
     @classmethod
     def of(cls, problem: Problem, coder: Coder = JUDGING_CODER) -> Yardstick:
-        """Return a yardstick for a problem, with a memory of its own."""
+        """Return a yardstick for a problem, with its own store of codes."""
         return cls(WarmProblem.like(problem), coder)
 
     def stats(self, D: Array) -> Stats:
@@ -87,7 +87,7 @@ class Yardstick:
         return self.problem.stats(D, self.coder)
 
     def measured(self, D: Array) -> Measurement:
-        """Return f, ‖Γ‖² and what else is measured of a dictionary."""
+        """Return f, ‖Γ‖² and the other measurements of a dictionary."""
         return self.problem.measure(self.stats(D), D)
 
     @property
@@ -99,7 +99,7 @@ class Yardstick:
 
 
 class Snapshot(NamedTuple):
-    """A dictionary on the way, and what it cost."""
+    """A dictionary during a run, and its cost so far."""
 
     seconds: float
     D: Array
@@ -107,7 +107,7 @@ class Snapshot(NamedTuple):
     best: Measurement | None = None  #: what a fit reports if that is lower
 
 
-def watched(
+def within_budget(
     run: Iterator[Iterate], passes: float = math.inf, seconds: float = math.inf
 ) -> Iterator[Iterate]:
     """Yield the iterates of a run up to the end of its budget, or to its divergence.
@@ -148,18 +148,18 @@ def kept(run: Iterable[Snapshot], due: Callable[[Snapshot], bool]) -> list[Snaps
 
 
 @dataclass
-class Moments:
-    """Rising numbers, and how many of them lie behind."""
+class Thresholds:
+    """Rising thresholds, and how many of them were passed."""
 
     at: Sequence[float]
-    behind: int = 0
+    n_passed: int = 0  #: how many were passed
 
     def passed(self, value: float) -> bool:
-        """Return whether the value is the first at or beyond a number, which then lies behind."""
-        before = self.behind
-        while self.behind < len(self.at) and value >= self.at[self.behind] * (1 - 1e-9):
-            self.behind += 1
-        return self.behind > before
+        """Return whether a further threshold is reached, and count those that are."""
+        before = self.n_passed
+        while self.n_passed < len(self.at) and value >= self.at[self.n_passed] * (1 - 1e-9):
+            self.n_passed += 1
+        return self.n_passed > before
 
 
 def snapshots(
@@ -172,8 +172,9 @@ def snapshots(
     seed: int = 0,
 ) -> list[Snapshot]:
     """Return the first dictionaries at or beyond each of the rising numbers of passes, and the last."""
-    run, moments = watched(iterate(solver, problem, D, seed), at[-1] * (1 - 1e-9), seconds), Moments(at)
-    return kept(snapshots_of(run, solver.reports_best), lambda snapshot: moments.passed(snapshot.passes))
+    run = within_budget(iterate(solver, problem, D, seed), at[-1] * (1 - 1e-9), seconds)
+    thresholds = Thresholds(at)
+    return kept(snapshots_of(run, solver.reports_best), lambda snapshot: thresholds.passed(snapshot.passes))
 
 
 def curve(
@@ -190,7 +191,7 @@ def curve(
     """Return columns passes, seconds, f, stationarity and those of the observers along a run.
 
     The run ends at the last of the passes ``at``, after so many seconds, or when it diverges; its
-    clock stands still while a dictionary is judged, by exact codes of all rows that ``judge`` finds.
+    clock stands still while a dictionary is measured, by exact codes of all rows that ``judge`` finds.
     """
     taken = snapshots(solver, problem, D, at=at, seconds=seconds, seed=seed)
     return measured_at(taken, problem, observers or {}, judge)
@@ -216,10 +217,10 @@ def measured_at(
 
 
 def warm_up(solver: AbstractSolver, problem: Problem, D: Array, rows: int = 300) -> None:
-    """Run a solver for a moment on a few rows, so that whatever is compiled is compiled."""
+    """Run a solver for a moment on a few rows, so that its kernels are compiled."""
     first = problem.source.rows(np.arange(min(rows, problem.n_samples)))
     few = Problem(problem.formulation, as_source(first))
-    for _ in watched(iterate(solver, few, D, 0), 2.5, 1.0):
+    for _ in within_budget(iterate(solver, few, D, 0), 2.5, 1.0):
         pass
 
 

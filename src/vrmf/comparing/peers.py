@@ -1,4 +1,4 @@
-"""Other libraries that solve the same problems, as far as they are installed.
+"""Other libraries that solve the same problems, if they are installed.
 
 Each is a function from a :class:`Setting` to a contestant. They get the same rows, weights and threads,
 and the same dictionary to start from where they take one, whose computation is not on their clocks.
@@ -18,10 +18,10 @@ from vrmf.comparing.contestants import Contestant, learner_of_batches, learner_o
 from vrmf.comparing.measuring import Snapshot, Yardstick
 from vrmf.problem import Problem
 
-#: Rows of a mini-batch of others: what suits them on data of a few thousand rows.
+#: Mini-batch size of other libraries, which suits data of a few thousand rows.
 BATCH = 256
 
-#: Rows that hyperspy learns from between two looks at its clock; it takes them one by one.
+#: Rows that hyperspy learns from between two readings of the clock; it takes them one by one.
 FEW_ROWS = 5
 
 
@@ -239,7 +239,7 @@ def _hyperspy(name: str, note: str, make: Callable[[], Any], setting: Setting) -
     )
 
 
-#: Who solves the problem of a model: the package that must be installed, its name, and the function.
+#: The libraries that solve the problem of a model: the package to install, a name, and the function.
 PEERS: dict[str, list[tuple[str, str, Callable[[Setting], Contestant]]]] = {
     "dictionary-learning": [
         ("sklearn", "scikit-learn MiniBatchDictionaryLearning", sklearn_dictionary),
@@ -257,7 +257,7 @@ PEERS: dict[str, list[tuple[str, str, Callable[[Setting], Contestant]]]] = {
 
 
 def peers_of(model: str, setting: Setting) -> tuple[list[Contestant], list[str]]:
-    """Return those that are installed, and the packages of the others."""
+    """Return the contestants that are installed, and the packages of the others."""
     known = PEERS.get(model, [])
     missing = {package for package, _, _ in known if find_spec(package) is None}
     return [_made(name, make, setting) for package, name, make in known if package not in missing], sorted(
@@ -266,7 +266,7 @@ def peers_of(model: str, setting: Setting) -> tuple[list[Contestant], list[str]]
 
 
 def _made(name: str, make: Callable[[Setting], Contestant], setting: Setting) -> Contestant:
-    """Return a contestant; what fails as early as here fails when it runs."""
+    """Return a contestant; if it cannot be made, one that raises the error when it runs."""
     try:
         return make(setting)
     except Exception as error:  # whatever a version of another library may raise

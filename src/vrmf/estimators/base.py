@@ -1,6 +1,6 @@
-"""What all estimators share: scikit-learn's contract around the loop.
+"""The base class of all estimators, which adds scikit-learn's interface to the loop.
 
-A concrete estimator says only which formulation its parameters mean.
+A concrete estimator defines only the formulation that its parameters mean.
 """
 
 from __future__ import annotations

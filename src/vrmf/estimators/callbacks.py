@@ -1,4 +1,4 @@
-"""Callbacks of scikit-learn (from its version 1.9 on): they see each epoch of a fit, and may end it.
+"""Callbacks of scikit-learn (version 1.9 or later), which are called after each epoch and may end a fit.
 
 In the words of :mod:`sklearn.callback`, ``fit`` is a task and each of its epochs a subtask. The interface
 is marked as experimental there, so all that vrmf uses of it is in this module. Older versions of
@@ -45,23 +45,23 @@ STOPPED = Reason("callback: a callback asked to stop", False, is_budget=True, is
 
 
 @dataclass
-class Telling:
-    """Tells callbacks of a fit, if the model has any, and hears whether one of them asks to stop."""
+class FitCallbacks:
+    """Calls the callbacks of a model, if it has any, and notes whether one of them asks to stop."""
 
     model: Any
     X: Any
     max_iter: int
     attributes: Callable[[Iterate, History], dict[str, Any]]  #: of the model as if the fit had ended now
-    context: Any  #: of the fit; None if there is nobody to tell
-    epoch: int | None = None  #: up to which callbacks have been told
-    task: Any = None  #: the context of the epoch that is under way
-    begun: int = 0  #: epochs of which callbacks have been told that they begin
+    context: Any  #: of the fit; None if there are no callbacks
+    epoch: int | None = None  #: the last one after which callbacks were called
+    task: Any = None  #: the context of the present epoch
+    begun: int = 0  #: epochs at whose beginning callbacks were called
 
     @classmethod
     def begin(
         cls, model: Any, X: Any, max_iter: int, attributes: Callable[[Iterate, History], dict[str, Any]]
-    ) -> Telling:
-        """Tell that a fit begins."""
+    ) -> FitCallbacks:
+        """Call callbacks at the beginning of a fit."""
         context = None
         if getattr(model, CALLBACKS, None) or hasattr(model, PARENT):
             context = model._init_callback_context(max_subtasks=max_iter)
@@ -69,7 +69,7 @@ class Telling:
         return cls(model, X, max_iter, attributes, context)
 
     def watch(self, current: Iterate, history: History) -> Reason | None:
-        """Tell of an epoch that is done; return the reason to stop if a callback asks for it."""
+        """Call callbacks after each epoch; return the reason to stop if one of them asks for it."""
         if self.context is None or current.epoch == self.epoch:
             return None
         self.epoch = current.epoch
@@ -88,7 +88,7 @@ class Telling:
         return None
 
     def end(self) -> None:
-        """Tell that the model is fitted; an epoch that had begun was not needed."""
+        """Call callbacks at the end of a fit; an epoch that had begun is ended, too."""
         if self.task is not None:
             self.task.call_on_fit_task_end(estimator=self.model)
         if self.context is not None:

@@ -1,4 +1,4 @@
-"""The checkpoint of a fit: its file, and the fingerprint by which it is told from those of other fits."""
+"""The checkpoint of a fit: its file, and the fingerprint that identifies the fit."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FREE = (
 def checkpoint_of(
     model: Any, source: AbstractSource, solver: AbstractSolver, warm: Array | None
 ) -> Checkpoint:
-    """Return the checkpoint of a fit, or say at once why no file can be written there.
+    """Return the checkpoint of a fit; raise if no file can be written there.
 
     ``warm`` is the dictionary of the last fit, if this one starts from it.
     """

@@ -29,8 +29,8 @@ class CommonParameters(NestedParameters):
     ----------
     n_components : int
         k, the number of atoms.
-    solver : {"vr", "smm", "sgd", "batch"} or a value of vrmf.solvers
-        The method; its options live on the value, as in ``solver=VR(batch_size=256)``.
+    solver : {"vr", "smm", "sgd", "batch", "algorithm1"} or a solver of vrmf.solvers
+        The method. Pass a solver object to set its options, as in ``solver=VR(batch_size=256)``.
     init : name, or array of shape (n_components, n_features)
         The dictionary to start from. ``"spread"``: rows of different directions (k-means++ on
         directions); ``"data"``: random rows; ``"svd"`` and ``"nndsvd"``: singular vectors, or their
@@ -41,10 +41,10 @@ class CommonParameters(NestedParameters):
         The largest number of epochs: for VR an anchor with its inner steps, for SMM and SGD one
         pass over the data, for batch one step.
     max_time : float or None
-        The largest number of seconds for ``fit``, without those of compilation and of ``record_every``. A
-        step that is under way then is dropped, and a last pass measures the dictionary; where time
-        does not suffice for it, the best dictionary measured so far is the answer. A fit on this machine
-        ends within 1.2 times ``max_time`` and a second.
+        The largest number of seconds for ``fit``, without those of compilation and of ``record_every``.
+        When time is over, the step in progress is dropped, and a last pass measures the dictionary. If
+        there is no time for that pass, the best dictionary measured so far is returned. A fit on this
+        machine ends within 1.2 times ``max_time`` and a second.
     tol : float
         Stop when the relative stationarity is at most ``tol``: when one more full step promises to lower
         the objective by no more than this share of it (of what is left of it without the penalty on
@@ -144,7 +144,7 @@ class CommonParameters(NestedParameters):
         cls.__doc__ = f"{own.rstrip()}\n{parameters}{_ATTRIBUTES}{attributes}\n{examples}{code}"
 
     def _check_parameters(self) -> None:
-        """Raise before any work if a common parameter will not do."""
+        """Raise before any work if a common parameter is not valid."""
         check_flags(self)
         thread_count(self.n_jobs)
         self._check_components()

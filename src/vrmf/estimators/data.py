@@ -1,4 +1,4 @@
-"""What estimators take for X, and the source of rows that it becomes."""
+"""The source of rows that estimators make of X, and the checks of X."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def batches_with_rows(batches: Iterable[Any], check: Callable[[int], None]) -> I
 def rows_for(
     estimator: Any, X: Any, *, reset: bool, nonnegative: bool, n_jobs: int | None, dtype: Any = None
 ) -> AbstractSource:
-    """Return the source of rows for what a user gave, checked.
+    """Return the source of rows for the data that a user gave, checked.
 
     What lies in memory as an array is checked at once, as scikit-learn does; what is read in pieces
     is checked piece by piece, and never copied as a whole. ``reset`` says that the number of features
@@ -101,7 +101,7 @@ def _check_columns(X: Any) -> None:
 
 
 def _check_dimensions(estimator: Any, X: Any) -> None:
-    """Raise if an array has more than rows and columns, in the words of scikit-learn, and say the way."""
+    """Raise if an array has more than two dimensions, in the words of scikit-learn, with the remedy."""
     dimensions = getattr(X, "ndim", 2)
     if dimensions > 2:
         raise ValueError(
@@ -118,7 +118,7 @@ def _source_of_pieces(X: Any, n_jobs: int | None) -> AbstractSource:
 
 
 def check_names(estimator: Any, names: tuple[str, ...] | None, reset: bool) -> None:
-    """Learn the names of features, or raise if the data have others than the fit, as scikit-learn does."""
+    """Store the names of features, or raise if they are not those of the fit, as scikit-learn does."""
     known = getattr(estimator, "feature_names_in_", None)
     if reset:
         if names is not None:
@@ -171,7 +171,7 @@ def _column_sums(block: Block) -> Array:
 
 
 def _check_shape(estimator: Any, source: AbstractSource, reset: bool) -> None:
-    """Learn the features, or raise if they are not those of the fit: by name, where they have names."""
+    """Store the number and the names of features, or raise if they are not those of the fit."""
     if source.n_samples < 1 or source.n_features < 1:
         raise ValueError(
             f"The data have {source.n_samples} rows and {source.n_features} features. Use at least one "
@@ -204,7 +204,7 @@ def _first_not_finite(X: Any) -> tuple[int, int, float]:
 
 
 def _check_entries(X: Any, check: RowCheck, dtype: Any) -> None:
-    """Raise if an array or a sparse matrix has entries that will not do."""
+    """Raise if an array or a sparse matrix has entries that no fit takes."""
     entries = X.data if scipy.sparse.issparse(X) else X
     low, high = float(np.min(entries, initial=0)), float(np.max(entries, initial=0))
     if not (math.isfinite(low) and math.isfinite(high)):

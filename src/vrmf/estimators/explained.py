@@ -40,7 +40,7 @@ class Moments:
 
 @dataclass(frozen=True, eq=False)
 class Explained:
-    """What is left of some rows, how they vary, and how good their codes are."""
+    """The residual of some rows, their moments, and the quality of their codes."""
 
     residual: float  #: Σ ‖x − hD − r‖²
     moments: Moments

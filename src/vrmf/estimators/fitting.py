@@ -1,4 +1,4 @@
-"""``fit`` and its kin: a fit from its start, or from its checkpoint, up to the fitted attributes."""
+"""``fit``, ``fit_transform`` and ``iterate``, and the attributes that a fit sets."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any, Self
 
 from sklearn.base import clone
 
-from vrmf.estimators.callbacks import CallbackSupportMixin, Telling, with_callbacks
+from vrmf.estimators.callbacks import CallbackSupportMixin, FitCallbacks, with_callbacks
 from vrmf.estimators.checkpoints import checkpoint_of
 from vrmf.estimators.data import is_stream
 from vrmf.estimators.inference import Inference
-from vrmf.estimators.outcome import Judge, Report, oriented
+from vrmf.estimators.outcome import Report, StoppingRules, oriented
 from vrmf.estimators.reporting import Watched, recorder, warn_of_outcome, warn_of_size
 from vrmf.estimators.resuming import FitPlan, InterruptedFit, run_fit
 from vrmf.estimators.streaming import Streaming
@@ -24,7 +24,7 @@ from vrmf.running.history import History, Iterate
 from vrmf.running.loop import Outcome, Watch, until_stopped
 from vrmf.running.stream import Stream
 from vrmf.solvers import AbstractSolver
-from vrmf.solvers.smm import SMMState
+from vrmf.solvers.streams import state_after_fit
 from vrmf.sources import AbstractSource
 from vrmf.sources.lazy import lazy_part
 
@@ -70,7 +70,7 @@ class Fitting(CallbackSupportMixin, Watched, Streaming, Inference):
             with watched_by(clock):
                 stage = self._start(source)
             record = recorder(source, self.record_every)
-            problem, rules = Problem(stage.formulation, source), self._judge(clock).rules
+            problem, rules = Problem(stage.formulation, source), self._stopping_rules(clock).rules
             iterates = until_stopped(solver, problem, stage, self._path(source), rules, record, clock=clock)
             for current, _, _ in iterates:
                 if current is not last:
@@ -88,15 +88,15 @@ class Fitting(CallbackSupportMixin, Watched, Streaming, Inference):
             return self._interim_attributes(source, solver, current, history)
 
         with closing(source):
-            telling = Telling.begin(self, X, int(self.max_iter), attributes)
-            plan = self._plan(source, solver, clock, store_codes, telling.watch)
+            callbacks = FitCallbacks.begin(self, X, int(self.max_iter), attributes)
+            plan = self._plan(source, solver, clock, store_codes, callbacks.watch)
             try:
                 outcome, report, codes = run_fit(plan, source, solver, clock)
             except InterruptedFit as stop:
                 self._set_fitted(source, solver, *stop.found)
                 raise
             self._set_fitted(source, solver, outcome, report)
-            telling.end()
+            callbacks.end()
         name, reason = type(self).__name__, outcome.reason
         warn_of_outcome(name, solver, reason, report, self.tol, self._why_nothing)
         return codes if codes is not None or not store_codes else self.transform(X)
@@ -107,9 +107,9 @@ class Fitting(CallbackSupportMixin, Watched, Streaming, Inference):
         solver: AbstractSolver,
         clock: Clock | None,
         store_codes: bool,
-        tell: Watch,
+        callbacks: Watch,
     ) -> FitPlan:
-        """Return what is decided before a fit runs, or say at once why it cannot write its checkpoint."""
+        """Return what is decided before a fit runs; raise if its checkpoint cannot be written."""
         checkpoint = None
         if self.checkpoint is not None:
             warm = self.components_ if self._goes_on else None
@@ -118,26 +118,26 @@ class Fitting(CallbackSupportMixin, Watched, Streaming, Inference):
             name=type(self).__name__,
             start=lambda: self._start(source),
             draw_seed=self._seed,
-            judge=self._judge(clock, store_codes),
+            stopping=self._stopping_rules(clock, store_codes),
             path=self._path(source),
             checkpoint=checkpoint,
             verbose=int(self.verbose),
             record_every=self.record_every,
-            watcher=self.watcher,
-            tell=tell,
+            watcher=self._watcher,
+            callbacks=callbacks,
         )
 
     def _fit_solver(self) -> AbstractSolver:
-        """Return the solver of a fit; one that goes on with a fitted dictionary needs no opening."""
+        """Return the solver of a fit, which needs no opening if it starts from a fitted dictionary."""
         return self._solver().going_on() if self._goes_on else self._solver()
 
-    def _judge(self, clock: Clock | None, store_codes: bool = False) -> Judge:
+    def _stopping_rules(self, clock: Clock | None, store_codes: bool = False) -> StoppingRules:
         measures = self.record_every is not None or self._solver().measures
-        return Judge(float(self.tol), int(self.max_iter), clock, store_codes, measures)
+        return StoppingRules(float(self.tol), int(self.max_iter), clock, store_codes, measures)
 
     @property
     def _why_nothing(self) -> str:
-        """What to say of a fit whose codes are all zero."""
+        """The advice in the warning that all codes are zero."""
         return "Use smaller weights on codes."
 
     def _set_fitted(
@@ -161,7 +161,7 @@ class Fitting(CallbackSupportMixin, Watched, Streaming, Inference):
         self.stop_reason_ = outcome.reason.text
         self.history_ = outcome.history.as_columns()
         self._set_weights(source.n_samples, stage.weights)
-        self.stream_ = Stream(SMMState.after_fit(report.D, report.stats, stage.seed), stage.weights)
+        self.stream_ = Stream(state_after_fit(report.D, report.stats, stage.seed), stage.weights)
 
     def _set_or_delete(self, name: str, value: Any) -> None:
         """Set an attribute, or delete what another fit has set if there is no value."""
@@ -185,7 +185,7 @@ class Fitting(CallbackSupportMixin, Watched, Streaming, Inference):
             "n_passes_": current.passes,
             "n_samples_seen_": source.n_samples,
             "stop_reason_": "under way: a callback looks at it",
-            "stream_": Stream(SMMState.after_fit(current.D, None, stage.seed), stage.weights),
+            "stream_": Stream(state_after_fit(current.D, None, stage.seed), stage.weights),
         }
         mean = {} if source.mean is None else {"mean_": source.mean}
         for name, value in (known | mean).items():

@@ -40,7 +40,7 @@ STYLE = """<style>
 #: Letters of a value, and names of features, that are shown at most.
 MOST_LETTERS, MOST_NAMES = 90, 5
 
-#: What a fit tells, by attribute and in words; what a model does not have is left out.
+#: The figures that are shown: attributes and labels. What a model does not have is left out.
 FIGURES = {
     "objective_": "objective",
     "reconstruction_error_": "reconstruction error",
@@ -54,7 +54,7 @@ FIGURES = {
 
 
 class FittedHTML:
-    """``_repr_html_`` and its kin: scikit-learn's diagram before a fit, and what was found after it.
+    """The HTML that a notebook shows: scikit-learn's diagram before a fit, and its results afterwards.
 
     Whether there is any is decided by scikit-learn, as by ``sklearn.set_config(display="text")``.
     """
@@ -161,7 +161,7 @@ def _parameter(name: str, parameter: Parameter, resolved: str | None) -> str:
 
 
 def resolved_words(model: Any, name: str, parameter: Parameter) -> str | None:
-    """Return what an automatic parameter has become, None if it is as it was given."""
+    """Return the value chosen for an automatic parameter, None if it is as it was given."""
     in_use = {"n_components": len(model.components_), "solver": model.solver_}
     given, found = parameter.given, in_use.get(name, parameter.value)
     if isinstance(given, str) and given in SOLVERS and found == SOLVERS[given]():

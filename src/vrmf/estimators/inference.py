@@ -1,4 +1,4 @@
-"""What a fitted model does with new rows."""
+"""``transform``, ``decompose``, ``score`` and the other methods of a fitted model for new rows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from vrmf.checks import one_of
 from vrmf.coding import EXACT, Atoms
 from vrmf.dictionaries import feasible
 from vrmf.estimators.data import batches_with_rows, check_width, is_stream, rows_for, shape_of
-from vrmf.estimators.quality import CodeQuality, told
+from vrmf.estimators.quality import CodeQuality, with_warning
 from vrmf.estimators.row_functions import OfChunk, Reconstruction, RowFunctions
 from vrmf.formulations import Formulation
 from vrmf.problem import Problem
@@ -154,7 +154,7 @@ class Inference(TransformerMixin):
         check_is_fitted(self)
         source = self._new_rows(X)
         model = self._row_functions(self._atoms(source.dtype), source.mean)
-        return told(source.map(partial(function, model)), EXACT, source.dtype)
+        return with_warning(source.map(partial(function, model)), EXACT, source.dtype)
 
     def _check_output(self) -> None:
         """Raise if ``set_output`` asks for frames, which scikit-learn cannot make of an iterator."""
@@ -171,7 +171,7 @@ class Inference(TransformerMixin):
         model = self._row_functions(self._atoms(source.dtype), source.mean)
         of_block, dtype = partial(function, model), source.dtype if dtype is None else dtype
         if lazy is None:
-            blocks = told(source.map(of_block), EXACT, source.dtype)
+            blocks = with_warning(source.map(of_block), EXACT, source.dtype)
             return _filled(blocks, source.n_samples, widths, dtype)
         chunk = OfChunk(of_block, EXACT, source.dtype)
         both = lazy_blocks(lazy, chunk, source.reading, sum(widths), dtype)
@@ -181,7 +181,7 @@ class Inference(TransformerMixin):
         return RowFunctions(self.formulation_, atoms, mean, EXACT)
 
     def _each(self, method: Callable[[Any], Any], batches: Iterable[Any]) -> Iterator[Any]:
-        """Yield what a method gives for each batch; for one without rows, what it gives for no rows."""
+        """Yield what a method returns for each batch; for a batch without rows, arrays without rows."""
         for batch in batches:
             shape = shape_of(batch)
             if shape is None or shape[0]:
@@ -209,7 +209,7 @@ class Inference(TransformerMixin):
         return None if mean is None else mean.astype(dtype, copy=False)
 
     def _atoms(self, dtype: Any) -> Atoms:
-        # What is feasible to single precision may need a last touch in double.
+        # Feasible in single precision may be slightly infeasible in double.
         return Atoms(feasible(self.formulation_, self.components_.astype(dtype, copy=False)))
 
 

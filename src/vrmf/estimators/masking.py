@@ -1,4 +1,4 @@
-"""Which entries are outliers, by the noise that a model has found."""
+"""The mask of outliers: entries far from the low-rank part, measured by the estimated noise."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from vrmf.recovery.family import UNSHRUNK
 from vrmf.recovery.progress import PROGRESS, Progress
 from vrmf.terms import Ridge
 
-#: How much farther outliers are than rounding, where there is no noise.
+#: Without noise the limit for outliers is at the level of rounding, and is raised by this factor.
 NO_NOISE = 10.0
 
 
@@ -65,7 +65,7 @@ class OutlierMasks(AbstractFactorizer):
         return model, self._reach(float(norm.isf(share / 2)), progress)
 
     def _progress_so_far(self) -> Progress | None:
-        """Return how far the path has come; models of earlier versions do not tell."""
+        """Return how far the path has come; None for models of earlier versions."""
         return None if self.stream_ is None else self.stream_.weights.get(PROGRESS)
 
     def _reach(self, z: float, progress: Progress | None) -> float:

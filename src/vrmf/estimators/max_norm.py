@@ -12,11 +12,10 @@ from vrmf import formulations
 from vrmf.arrays import Array, row_norms
 from vrmf.auto_weights import DataSummary, chosen_weight
 from vrmf.block import Block
-from vrmf.checks import real_number
+from vrmf.checks import is_auto, real_number
 from vrmf.coding import Atoms
 from vrmf.estimators.modelling import Weights
 from vrmf.estimators.rank_finding import RankFinding, balanced_rows
-from vrmf.estimators.recovering import is_auto
 from vrmf.formulations import Formulation
 from vrmf.problem import Problem
 from vrmf.recovery.family import NEGLIGIBLE
@@ -24,7 +23,7 @@ from vrmf.recovery.fitted_noise import LOOK
 from vrmf.recovery.progress import PROGRESS
 from vrmf.sources import AbstractSource
 
-#: How much larger atoms are than those with which all codes of a start are in the ball.
+#: Factor by which the first atoms exceed the size at which all codes are in the ball.
 ROOM = 1.1
 
 
@@ -35,8 +34,8 @@ class MaxNormDecomposition(RankFinding):
     Minimises the mean of ½‖x − hD − r‖² + outlier_alpha · ‖r‖₁ over ‖h‖₂ ≤ 1, plus (alpha/2n) times
     the largest squared norm of a column of D (there is a column for each feature).
 
-    By default stages of RobustPCA lead to it, with weights that fall down to the noise. What they find is
-    the start of a last stage, in which alpha is next to nothing.
+    By default the first stages are those of RobustPCA, with weights that fall to the level of the noise.
+    Their result is the start of the last stage, in which alpha is negligible.
 
     Parameters
     ----------
@@ -91,7 +90,7 @@ class MaxNormDecomposition(RankFinding):
             PROGRESS: self._progress(source, summary, outlier_alpha),
         }
 
-    def weights_for(self, n_samples: float, weights: Weights) -> Weights:
+    def _weights_for(self, n_samples: float, weights: Weights) -> Weights:
         n, d = n_samples, weights["features"]
         return weights | {"alpha": weights["alpha"] * (1.0 if d is None else (max(n, d) * n * d) ** 0.5)}
 
@@ -99,7 +98,7 @@ class MaxNormDecomposition(RankFinding):
         if self._leads_to_last(weights):
             alpha = self._classical(n_samples, weights)
             return formulations.robust_pca(alpha, weights["outlier_alpha"], n_samples)
-        alpha = self.weights_for(n_samples, weights)["alpha"]
+        alpha = self._weights_for(n_samples, weights)["alpha"]
         return formulations.max_norm_decomposition(
             alpha, weights["outlier_alpha"], n_samples, weights["ridge"]
         )

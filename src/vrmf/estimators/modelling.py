@@ -24,7 +24,7 @@ Weights = dict[str, Any]
 
 
 class AbstractModel(CommonParameters):
-    """What a concrete estimator says of its formulation, and the first stage of a fit."""
+    """The formulation of an estimator, which its subclasses define, and the first stage of a fit."""
 
     components_: Array
 
@@ -40,14 +40,14 @@ class AbstractModel(CommonParameters):
     def _start_rows(self, formulation: Formulation, rows: Array, n_samples: int, weights: Weights) -> Array:
         """Return rows of the data as atoms of a sensible size."""
 
-    def weights_for(self, n_samples: float, weights: Weights) -> Weights:
+    def _weights_for(self, n_samples: float, weights: Weights) -> Weights:
         """Return the weights as they enter the formulation of n rows; not all depend on n."""
         return weights
 
     def _set_weights(self, n_samples: float, weights: Weights) -> None:
-        """Set what the weights among the parameters have become, numbers or terms, as attributes."""
+        """Set the values of weights that are parameters, numbers or terms, as attributes."""
         names = self.get_params(deep=False)
-        for name, value in self.weights_for(n_samples, weights).items():
+        for name, value in self._weights_for(n_samples, weights).items():
             if name in names and isinstance(value, float | AbstractTerm):
                 setattr(self, f"{name}_", value)
 
@@ -100,3 +100,8 @@ class AbstractModel(CommonParameters):
     def _remembered_rows(self, n_features: int) -> int:
         """Return how many rows a stream remembers, at most."""
         return remembered_rows(n_features)
+
+
+def weights_in_use(model: AbstractModel, n_samples: float, stage: Stage) -> Weights:
+    """Return the weights as they enter the formulation of a stage."""
+    return model._weights_for(n_samples, stage.weights)

@@ -1,4 +1,4 @@
-"""When a fit ends, and what it reports: the dictionary, and what exact codes tell of it."""
+"""When a fit ends, and what it reports: the dictionary, measured with exact codes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ANSWER_CODES = "codes of the answer"
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """A dictionary and what is known of it."""
+    """The dictionary that a fit returns, and its measurements."""
 
     D: Array
     measured: Measurement | None  #: None if time was over before anything was measured
@@ -38,13 +38,13 @@ class Report:
 
 
 class Certifier:
-    """Judges dictionaries by passes with exact codes, and remembers the last.
+    """Measures dictionaries by passes with exact codes, and remembers the last.
 
     Parameters
     ----------
     problem : Problem
     codes : Companion or None
-        Takes the codes of all rows, those of the last dictionary that was judged.
+        Where the codes of all rows for the last dictionary that was measured are stored.
     clock : Clock or None
         Passes raise when its time is over.
     """
@@ -57,8 +57,8 @@ class Certifier:
         self._last: Report | None = None
 
     def __call__(self, D: Array) -> Measurement:
-        """Return what exact codes tell of the dictionary, rotated as it is reported."""
-        report = self._judged(self._rotated(D))
+        """Measure the dictionary with exact codes, rotated as it is reported."""
+        report = self._certified(self._rotated(D))
         assert report.measured is not None
         return report.measured
 
@@ -72,14 +72,14 @@ class Certifier:
             self.clock.extra = LAST_PASS_SHARE * self.clock.limit + LAST_PASS_SECONDS
         try:
             if outcome.reason.converged:  # it is rotated, as it was certified
-                return self._judged(outcome.iterate.D)
-            last = self._judged(self._rotated(outcome.iterate.D))
+                return self._certified(outcome.iterate.D)
+            last = self._certified(self._rotated(outcome.iterate.D))
             assert last.measured is not None
             if outcome.iterate.step == outcome.history.step[-1]:
                 outcome.history.note(last.measured)
             known = best is not None and solver.reports_best
             if known and best is not None and rises(last.measured.objective, best.objective, last.D.dtype):
-                return self._judged(self._rotated(best.D))
+                return self._certified(self._rotated(best.D))
             return last
         except OutOfTime:
             return self.report_as_measured(outcome)
@@ -89,7 +89,7 @@ class Certifier:
         best = outcome.history.best
         return Report(self._rotated(outcome.iterate.D if best is None else best.D), best)
 
-    def _judged(self, D: Array) -> Report:
+    def _certified(self, D: Array) -> Report:
         if self._last is None or self._last.D is not D:
             with single_threaded_blas():
                 measured, stats = self._timed.certify_with_sums(D, self.codes)
@@ -100,8 +100,8 @@ class Certifier:
         return oriented(D) if self.problem.formulation.rotates else D
 
 
-class Judge:
-    """Gives the rules by which a fit ends, and reports the dictionary that it ends with.
+class StoppingRules:
+    """Makes the stopping rules of each stage, with a certifier that confirms stationarity.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ class Judge:
     max_iter : int
     clock : Clock or None
     store_codes : bool
-        Whether the codes of the last dictionary that was judged are stored.
+        Whether the codes for the last dictionary that was measured exactly are stored.
     measures : bool
         Whether dictionaries are measured along the way, by the solver or for the record.
     """
@@ -128,7 +128,7 @@ class Judge:
         self.store_codes, self.measures = store_codes, measures
 
     def rules(self, stage: Stage, problem: Problem) -> Sequence[Rule]:
-        """Return the rules for a problem, whose dictionaries are judged by passes with exact codes."""
+        """Return the rules for a problem; its certifier becomes :attr:`certifier`."""
         codes = problem.room_for_codes(ANSWER_CODES, stage.seed, len(stage.D)) if self.store_codes else None
         self.certifier = Certifier(problem, codes, self.clock)
         stationary, budget = Stationary(self.tol, self.certifier), MaxEpochs(self.max_iter)

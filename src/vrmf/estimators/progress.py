@@ -38,7 +38,7 @@ def lines(name: str, every: int, epoch: int | None = None) -> Show:
         if not every or current.epoch // every <= seen:
             return
         seen = current.epoch // every
-        print("  ".join([f"[{name}] epoch {current.epoch}", *told_of(current, history)]))
+        print("  ".join([f"[{name}] epoch {current.epoch}", *progress_words(current, history)]))
 
     return show
 
@@ -52,19 +52,19 @@ def bar_filler(bar: Any, every: int, epoch: int | None = None) -> Show:
         if current.epoch // every <= seen:
             return
         seen = current.epoch // every
-        bar.set_postfix_str(", ".join(told_of(current, history)), refresh=False)
+        bar.set_postfix_str(", ".join(progress_words(current, history)), refresh=False)
         bar.update(current.epoch - bar.n)
 
     return show
 
 
-def told_of(current: Iterate, history: History) -> list[str]:
-    """Return in words how far a fit is."""
-    told = [f"{current.passes:.1f} passes  {current.seconds:.2f} s"]
+def progress_words(current: Iterate, history: History) -> list[str]:
+    """Return the passes, seconds and measurements of a fit so far, in words."""
+    words = [f"{current.passes:.1f} passes  {current.seconds:.2f} s"]
     known = history.last
     if known is not None:
-        told += [f"f = {known.objective:.6g}", f"relative stationarity {known.relative_stationarity:.1e}"]
-    return told
+        words += [f"f = {known.objective:.6g}", f"relative stationarity {known.relative_stationarity:.1e}"]
+    return words
 
 
 def notebook_bar() -> Any:

@@ -44,7 +44,7 @@ class CodeQuality:
         )
 
     def warn(self, coder: Coder, dtype: np.dtype[Any]) -> None:
-        """Warn the user of codes that the coder has not finished, if there are such."""
+        """Warn of codes that the coder has not finished, if there are any."""
         if self.unfinished:
             warnings.warn(
                 f"{self.unfinished} of {self.count} codes stopped at a relative error of up to "
@@ -55,8 +55,10 @@ class CodeQuality:
             )
 
 
-def told(results: Iterable[tuple[T, CodeQuality]], coder: Coder, dtype: np.dtype[Any]) -> Iterator[T]:
-    """Yield what comes with the qualities of codes, and warn at the end of all that are unfinished."""
+def with_warning(
+    results: Iterable[tuple[T, CodeQuality]], coder: Coder, dtype: np.dtype[Any]
+) -> Iterator[T]:
+    """Yield the results without the quality of their codes, and warn of unfinished ones at the end."""
     quality = CodeQuality()
     for result, part in results:
         quality += part

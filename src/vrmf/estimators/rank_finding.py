@@ -59,7 +59,7 @@ class RankFinding(Recovering):
         return "No component stands out from the noise. Use weights of your own if you know better."
 
     def _most_components(self, source: AbstractSource) -> int:
-        """Return the largest number of atoms: what the user says, or half of what data can have."""
+        """Return the largest number of atoms: the given one, or half of the smaller side of the data."""
         smaller = min(source.n_samples, source.n_features)
         return max(1, smaller // 2) if self.n_components is None else int(self.n_components)
 
@@ -73,12 +73,12 @@ class RankFinding(Recovering):
                 UserWarning,
                 stacklevel=level_of_caller(),
             )
-        # What a stage with atoms has left is not all of the noise if none of them stays.
+        # If no atom remains, the noise found at a stage with atoms is too small: it is estimated again.
         found_before = replace(progress, noise=None) if progress.rank == 0 else progress
         self.noise_ = known_noise(found_before, report, lambda: self._noise_of_fit(source, progress))
         self.dual_norm_ = np.nan if progress.dual_norm is None else progress.dual_norm
         if not (self._follows_noise or math.isnan(self.dual_norm_) or report.stats is None):
-            # The shrinkage stays, so that it can be measured at the very end.
+            # The shrinkage was not removed, so that the dual norm can be measured at the end.
             found = spectra(Problem(self.formulation_, source), report.D, LOOK, MISSING, 1)
             self.dual_norm_ = found.norm / found.alpha
         if progress.rank is not None:
@@ -111,6 +111,6 @@ class RankFinding(Recovering):
 
 
 def balanced_rows(rows: Array, n_samples: int) -> Array:
-    """Return rows as atoms of (P5), n^¼ times as long as the root of their size: ‖D‖ is to be ‖H‖."""
+    """Return rows x as atoms n^¼ x/√‖x‖ of (P5), which balance ‖D‖ and ‖H‖."""
     size = row_norms(rows)
     return rows * (n_samples**0.25 / np.sqrt(np.where(size > 0, size, 1)))[:, None]

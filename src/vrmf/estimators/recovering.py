@@ -1,4 +1,4 @@
-"""What the estimators with outliers share: weights that follow the noise, and the noise itself."""
+"""The base class of estimators with outliers: weights that follow the noise, and its estimate."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from vrmf.sources import AbstractSource
 #: The first weight of outliers, as a share of the data's spread, or of the next quantile if that is larger.
 OUTLIER_SHARE = 0.3
 
-#: The quantile of distances from the median that tells the scale where most entries are nearly equal.
+#: The quantile of distances from the median that sets the scale where most entries are nearly equal.
 OUTLIER_QUANTILE = 0.8
 
 #: The smallest spread of clean entries, as a share of the first weight.
@@ -44,13 +44,13 @@ QUANTUM_ENTRIES = 2**18
 class AbstractRecovering(OutlierMasks):
     """Estimators with outliers, whose automatic weights follow the noise."""
 
-    #: Whether the part that is no outliers is just of low rank, without other constraints.
+    #: Whether low rank is the only constraint on HD, the part without outliers.
     _has_low_rank: ClassVar[bool] = True
 
     #: alpha is in proportion to this power of outlier_alpha.
     _alpha_power: ClassVar[float] = 1.0
 
-    #: What is left of the penalty on the rank in the last stage.
+    #: The share of the penalty on the rank that remains in the last stage.
     _unshrunk_share: ClassVar[float] = UNSHRUNK
 
     @property
@@ -61,7 +61,7 @@ class AbstractRecovering(OutlierMasks):
     def _outlier_weight(self, value: Any, summary: DataSummary) -> float:
         """Return the weight of outliers, the first one if it follows the noise.
 
-        Too large a first weight costs a stage or two, one that is too small the answer.
+        A first weight that is too large costs a stage or two. One that is too small gives a wrong answer.
         """
         auto = OUTLIER_SHARE * summary.spread
         if self._follows_noise:
@@ -106,7 +106,7 @@ class AbstractRecovering(OutlierMasks):
         self._set_recovery(source, outcome.iterate.stage.weights, report)
 
     def _set_recovery(self, source: AbstractSource, weights: Weights, report: Report) -> None:
-        """Set the attributes that outliers bring."""
+        """Set the attributes that only models with outliers have."""
         progress: Progress = weights[PROGRESS]
         self.noise_ = known_noise(progress, report, lambda: self._noise_of_fit(source, progress))
 
@@ -117,7 +117,7 @@ class AbstractRecovering(OutlierMasks):
         self.noise_ = self._noise_of_fit(source, progress) if known is None else known
 
     def _noise_of_fit(self, source: AbstractSource, progress: Progress) -> float:
-        """Return the level of the noise that the dictionary leaves."""
+        """Return the level of the noise in the residual of the fitted dictionary."""
         find = noise_of_low_rank_fit if self._has_low_rank else noise_of_fit
         return find(Problem(self.formulation_, source), self.components_, progress.least)
 
@@ -127,7 +127,3 @@ def known_noise(progress: Progress, report: Report, find: Callable[[], float]) -
     if progress.noise is not None:
         return progress.noise
     return math.nan if report.stats is None else find()
-
-
-def is_auto(value: Any) -> bool:
-    return isinstance(value, str) and value == "auto"

@@ -21,14 +21,14 @@ from vrmf.seen import FEWEST_ROWS
 from vrmf.solvers.base import State
 from vrmf.sources import AbstractSource, as_source
 
-#: Rows of a stream below which they tell neither the noise nor a rank.
+#: With fewer rows neither the noise nor the rank can be estimated.
 FEW_ROWS = 10
 
-#: So few rows count as at most so many times the noise that is known: they may be one wild row.
+#: A batch of fewer rows counts with at most this multiple of the known noise, since a row may be corrupt.
 WILD = 30.0
 
-#: A stream is learned anew from the rows that it remembers when there are so many, since the first ones
-#: tell little.
+#: A stream is learned anew from the rows that it remembers when it reaches one of these numbers of rows:
+#: the first rows do not determine the weights.
 BEGINNINGS = (FEW_ROWS, 20, 40, 80, FEWEST_ROWS)
 
 
@@ -50,13 +50,13 @@ class Recovering(AbstractRecovering):
         problem, path = Problem(stage.formulation, source), self._path(source)
         found, D, weights = stage, stage.D, stage.weights
         if source.n_samples >= FEW_ROWS:
-            rules = self._judge(None).rules
+            rules = self._stopping_rules(None).rules
             for current, _, _ in until_stopped(self._solver(), problem, stage, path, rules):
                 found, D, weights = current.stage, current.D, current.stage.weights
                 if found.weights[PROGRESS].is_last:
                     break
         is_found = source.n_samples >= FEW_ROWS and bool(np.any(D))
-        if not is_found:  # and atoms of zeros would stay
+        if not is_found:  # atoms of zeros would stay zeros
             stage = self._start(source, whole=False, n_components=self._components_of_stream(source))
             found, D = stage, stage.D
         weights = self._family.unshrunk(weights)
@@ -73,7 +73,7 @@ class Recovering(AbstractRecovering):
         return any(before < rows <= now for rows in BEGINNINGS)
 
     def _components_of_stream(self, source: AbstractSource) -> int:
-        """Return the number of atoms of a stream whose first batch does not tell it."""
+        """Return the number of atoms of a stream whose first batch does not determine it."""
         return min(FIRST_COMPONENTS, source.n_features) if self.n_components is None else self.n_components
 
     def _after_batch(
@@ -88,8 +88,9 @@ class Recovering(AbstractRecovering):
         if is_new:  # of the first weights of a path
             factor = weights["outlier_alpha"] / before.first * now.first / derived["outlier_alpha"]
             derived = self._last_weights(family.scaled(derived, factor, now), state.D)
-        # Codes that shrink, as where the scale of the rows has grown, would take their errors for noise.
-        # (Without sums that are rescaled atoms follow such a scale by larger weights only.)
+        # The noise is estimated without shrinkage of codes, whose error would count as noise, as where the
+        # scale of the rows has grown. (Solvers without sums over codes cannot rescale atoms; these follow
+        # such a scale by larger weights only.)
         shown = family.with_alpha(derived, NEGLIGIBLE) if solver.has_code_sums else derived
         problem = Problem(self._formulation(n, shown), source)
         noise = noise_of_fit(problem, state.D, now.least)
@@ -98,7 +99,7 @@ class Recovering(AbstractRecovering):
             if rows < FEW_ROWS:
                 noise = min(noise, WILD * max(known, now.least))
             mean = known + (noise - known) * rows / n
-            # A background that moves is no outlier: what it leaves counts at once, and is forgotten slowly.
+            # A background that changes is no outlier, so larger noise counts at once, and smaller slowly.
             noise = mean if rows < FEW_ROWS else max(noise, mean)
         weight = weight_of_noise(noise, n, source.n_features)
         if rows < FEW_ROWS or not self._weight_rises:
@@ -110,7 +111,7 @@ class Recovering(AbstractRecovering):
         self._set_stream_recovery()
 
     def _set_stream_recovery(self) -> None:
-        """Set the attributes that outliers bring, after a batch."""
+        """Set the attributes that only models with outliers have, after a batch."""
         progress, stream = self._progress_so_far(), self.stream_
         if progress is not None and progress.noise is not None:
             self.noise_ = progress.noise

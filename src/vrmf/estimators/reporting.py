@@ -1,4 +1,4 @@
-"""What a fit records while it runs, and what it warns of when it ends."""
+"""What a fit records while it runs, and the warnings at its end."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ MOST_ATOMS = 10
 
 
 class Watched:
-    """Fits that something else may watch, such as a progress bar."""
+    """An estimator whose fits may be watched, as by a progress bar; see :func:`watching`."""
 
-    watcher: Watch | None = None  #: is told of each iterate
+    _watcher: Watch | None = None  #: is called with each iterate
 
 
 @contextmanager
-def watched(model: Watched, watch: Watch) -> Iterator[None]:
-    """Have each iterate of a fit told, while the context lasts."""
-    model.watcher = watch
+def watching(model: Watched, watch: Watch) -> Iterator[None]:
+    """Call a function with each iterate of the fits inside of the context."""
+    model._watcher = watch
     try:
         yield
     finally:
-        del model.watcher
+        del model._watcher
 
 
 def recorder(
@@ -63,7 +63,7 @@ def recorder(
 
 
 def warn_of_size(n_components: int | None, n_samples: int, n_features: int) -> None:
-    """Warn of more atoms than the data can tell apart, or than codes can be found for in good time."""
+    """Warn of more atoms than the data determine, or than codes can be found for in good time."""
     if n_components is None:
         return
     if n_components > n_samples:

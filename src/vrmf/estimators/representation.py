@@ -12,11 +12,10 @@ from vrmf import formulations
 from vrmf.arrays import Array, row_norms
 from vrmf.auto_weights import DataSummary, chosen_weight
 from vrmf.callers import level_of_caller
-from vrmf.checks import check_range
+from vrmf.checks import check_range, is_auto
 from vrmf.coding import Atoms
 from vrmf.estimators.modelling import Weights
 from vrmf.estimators.rank_finding import RankFinding, balanced_rows
-from vrmf.estimators.recovering import is_auto
 from vrmf.formulations import Formulation
 from vrmf.recovery.family import NEGLIGIBLE
 from vrmf.recovery.fitted_noise import LOOK
@@ -24,12 +23,11 @@ from vrmf.recovery.progress import PROGRESS
 from vrmf.seen import remembered_rows
 from vrmf.sources import AbstractSource
 
-#: The strength of a penalty on the rank where that is bounded by a basis that the user gives.
+#: The strength of the penalty on the rank, relative to that of RobustPCA, along a basis that is given.
 BOUNDED = 0.5
 
-
-#: The largest power of data that there is, in double precision, and of small ones in theirs: alpha is in
-#: proportion to the fourth.
+#: The largest power of the data in any computation, which must stay in the range of double precision (and
+#: of the dtype for small entries): alpha is in proportion to the fourth.
 POWER = 6
 
 
@@ -121,11 +119,11 @@ class LowRankRepresentation(RankFinding):
             PROGRESS: self._progress(source, summary, outlier_alpha),
         }
         if self.basis_map is not None or self.residual_map is not None:
-            self._penalty(source.n_samples, weights)  # which raises before any work if they will not do
+            self._penalty(source.n_samples, weights)  # raises before any work if the maps do not fit
         return weights
 
     def _basis_weights(self, basis: Array) -> tuple[float, float, float]:
-        """Return λ₃, and what it costs to go along the basis, on average and where it costs most."""
+        """Return λ₃, and the eigenvalue of Q along the basis: that of its mean energy, and the largest."""
         sizes = np.linalg.svd(basis.astype(np.float64), compute_uv=False)
         energies = np.square(sizes[sizes > np.finfo(basis.dtype).eps ** 0.5 * sizes[0]])
         energies = energies if len(energies) else np.ones(1)
@@ -143,7 +141,7 @@ class LowRankRepresentation(RankFinding):
         if not np.any(D) or not np.any(weights["basis"]):
             return weights
         rows, outlier_alpha = weights["basis"], weights["outlier_alpha"]
-        # Codes are about ‖x‖/‖d‖, and what outliers pull at them is bounded by outlier_alpha.
+        # Codes are about ‖x‖/‖d‖, and the pull of outliers on them is bounded by outlier_alpha.
         ridge = (
             NEGLIGIBLE * outlier_alpha * float(np.mean(np.square(row_norms(D))) / np.max(row_norms(rows)))
         )
@@ -171,11 +169,11 @@ class LowRankRepresentation(RankFinding):
             d = weights["basis"].shape[1]
             return formulations.robust_pca(*_classical(weights, n_samples, d), n_samples)
         penalty = self._penalty(n_samples, weights)
-        alpha = self.weights_for(n_samples, weights)["alpha"]
+        alpha = self._weights_for(n_samples, weights)["alpha"]
         return formulations.low_rank_representation(alpha, weights["outlier_alpha"], penalty)
 
     def _penalty(self, n_samples: float, weights: Weights) -> Any:
-        """Return ψ, or say what is wrong with the maps that were given."""
+        """Return ψ; raise if the maps that were given do not fit."""
         basis, strength = weights["basis"], weights["dictionary_alpha"]
         penalty: Any
         if (self.basis_map is None) != (self.residual_map is None):
@@ -202,7 +200,7 @@ class LowRankRepresentation(RankFinding):
                 )
         return penalty
 
-    def weights_for(self, n_samples: float, weights: Weights) -> Weights:
+    def _weights_for(self, n_samples: float, weights: Weights) -> Weights:
         growth = _pairs(n_samples, weights["basis"].shape[1]) if weights["per_sample"] else 1
         return weights | {"alpha": weights["alpha"] * growth}
 
@@ -219,7 +217,7 @@ class LowRankRepresentation(RankFinding):
             return balanced_rows(rows, n_samples)
         # The size at which the penalties of the atoms and of codes of size 1/size are in balance.
         cost = 2 * formulation.dictionary.value(rows)
-        return rows * (self.weights_for(n_samples, weights)["alpha"] / cost if cost > 0 else 1.0) ** 0.25
+        return rows * (self._weights_for(n_samples, weights)["alpha"] / cost if cost > 0 else 1.0) ** 0.25
 
 
 def _classical(weights: Weights, n: float, d: int) -> tuple[float, float]:

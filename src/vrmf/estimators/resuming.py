@@ -1,4 +1,4 @@
-"""How a fit runs: from its start, or from where its checkpoint left it."""
+"""How a fit runs: from its start, or from its checkpoint."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
-from vrmf.estimators.outcome import Judge, Report
+from vrmf.estimators.outcome import Report, StoppingRules
 from vrmf.estimators.progress import progress
 from vrmf.estimators.reporting import recorder
 from vrmf.persistence.checkpoint import Checkpoint, Saved
@@ -37,25 +37,25 @@ class FitPlan:
     name: str  #: of the estimator
     start: Callable[[], Stage]  #: returns the first stage
     draw_seed: Callable[[], int]  #: draws the seed that the start would have drawn
-    judge: Judge
+    stopping: StoppingRules
     path: AbstractPath
     checkpoint: Checkpoint | None
     verbose: int  #: epochs between two lines of progress, 0 for none
     record_every: int | None  #: epochs between two measurements for the history, None for none
-    watcher: Watch | None  #: is told of each iterate before it is saved
-    tell: Watch  #: is told afterwards
+    watcher: Watch | None  #: is called with each iterate before it is saved
+    callbacks: Watch  #: is called afterwards
 
 
 def run_fit(
     plan: FitPlan, source: AbstractSource, solver: AbstractSolver, clock: Clock | None
 ) -> tuple[Outcome, Report, Any]:
-    """Run a fit until a rule or ``tell`` ends it, and save its checkpoint if it has one.
+    """Run a fit until a rule or a callback ends it, and save its checkpoint if it has one.
 
-    The third result are the codes of the dictionary that is reported, if they are wanted and there was time
-    for them. An interrupt from the keyboard is raised as :class:`InterruptedFit`.
+    The third result are the codes for the dictionary that is reported; None if they are not stored, or if
+    there was no time for them. An interrupt from the keyboard is raised as :class:`InterruptedFit`.
     """
     saved = None if plan.checkpoint is None else plan.checkpoint.read(solver, source)
-    stage, judge = _first_stage(plan, saved, clock), plan.judge
+    stage, stopping = _first_stage(plan, saved, clock), plan.stopping
     epoch = None if saved is None else saved.epoch
     with _saving(plan.checkpoint, saved) as save, progress(plan.name, plan.verbose, epoch) as show:
         try:
@@ -64,17 +64,17 @@ def run_fit(
                 Problem(stage.formulation, source),
                 stage,
                 plan.path,
-                judge.rules,
+                stopping.rules,
                 record=recorder(source, plan.record_every, epoch),
-                watch=_all_of(show, plan.watcher, save, plan.tell),
+                watch=_all_of(show, plan.watcher, save, plan.callbacks),
                 resume=None if saved is None else saved.resume,
                 clock=clock,
             )
         except Interrupted as stop:
-            report_so_far = judge.certifier.report_as_measured(stop.outcome)
+            report_so_far = stopping.certifier.report_as_measured(stop.outcome)
             raise InterruptedFit(stop.outcome, report_so_far) from stop
-    found = judge.certifier.report(solver, outcome)
-    codes = judge.certifier.codes
+    found = stopping.certifier.report(solver, outcome)
+    codes = stopping.certifier.codes
     return outcome, found, None if found.stats is None or codes is None else codes.values
 
 
@@ -91,7 +91,7 @@ def _first_stage(plan: FitPlan, saved: Saved | None, clock: Clock | None) -> Sta
 
 
 def _all_of(*watches: Watch | None) -> Watch:
-    """Return a watch that tells all of them, and returns the first reason to stop that one of them has."""
+    """Return a watch that calls all of them, and returns the first of their reasons to stop."""
 
     def watch(current: Iterate, history: History) -> Reason | None:
         reasons = [each(current, history) for each in watches if each is not None]

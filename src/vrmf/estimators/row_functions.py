@@ -1,4 +1,4 @@
-"""What a fitted model does with rows: functions of one block of rows each."""
+"""Functions of a fitted model and a block of rows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from vrmf.arrays import Array, row_squares
 from vrmf.block import Block
 from vrmf.coding import Atoms, Coder
 from vrmf.estimators.explained import Explained, Moments
-from vrmf.estimators.quality import CodeQuality, told
+from vrmf.estimators.quality import CodeQuality, with_warning
 from vrmf.formulations import Formulation
 
 
@@ -74,7 +74,7 @@ class OfChunk:
     dtype: np.dtype[Any]
 
     def __call__(self, blocks: Iterable[Block]) -> Array:
-        return np.concatenate(list(told(map(self.function, blocks), self.coder, self.dtype)))
+        return np.concatenate(list(with_warning(map(self.function, blocks), self.coder, self.dtype)))
 
 
 @dataclass(frozen=True, eq=False)

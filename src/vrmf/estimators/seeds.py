@@ -1,4 +1,4 @@
-"""Seeds: what ``random_state`` may be, and in which state a generator is left."""
+"""Seeds from ``random_state``, and the state of a generator before and after."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Learning from streams: one batch of rows after another, each of which counts whole or not at all."""
+"""Learning from streams, one batch of rows after another. A batch that is refused changes nothing."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from vrmf.problem import Problem
 from vrmf.running.history import History
 from vrmf.running.stage import Stage
 from vrmf.running.stream import SEEN, Stream, without_data
-from vrmf.solvers import SMM, AbstractSolver, AbstractStreamSolver
+from vrmf.solvers import AbstractSolver, AbstractStreamSolver
 from vrmf.solvers.base import State
-from vrmf.solvers.smm import STREAM_FORGETTING, STREAM_ROWS
+from vrmf.solvers.streams import epoch_of_stream, solver_for_streams
 from vrmf.sources import AbstractSource, as_source, single_threaded_blas
 
 #: When the scale of the data has changed by more than this factor, atoms of free size are rescaled, and an
@@ -42,8 +42,8 @@ class Streaming(AbstractModel):
     def partial_fit(self, X: Any, y: Any = None) -> Self:
         """Learn from one more batch of rows, of any size, or from each batch of an iterator.
 
-        A stream is no finite sum, so variance reduction and batch steps have no meaning here: with
-        those solvers the batch is taken by SMM that forgets a poor start, and ``solver_`` says so.
+        A stream is no finite sum, so variance reduction and batch steps have no meaning here. With
+        those solvers SMM with forgetting learns the batch, and is ``solver_`` afterwards.
         Automatic weights follow all rows seen: they are derived anew when the scale of the data has
         changed by 1%, or the number of rows by a quarter; those of models with outliers follow the noise of
         each batch. n inside ψ and inside weights is the number of rows that the solver remembers. The
@@ -119,7 +119,7 @@ class Streaming(AbstractModel):
         state = solver.rescaled(state, self._size_factors(state, self.formulation_))
         with single_threaded_blas():
             problem = Problem(self.formulation_, source)
-            state = solver.absorb(problem, state, epoch_rows=STREAM_ROWS * len(state.D))
+            state = solver.absorb(problem, state, epoch_rows=epoch_of_stream(len(state.D)))
         self._set_weights(remembered, stream.weights)
         self._set_learned(solver, Stream(state, stream.weights), steps + 1)
 
@@ -142,7 +142,7 @@ class Streaming(AbstractModel):
         self.stop_reason_ = f"stream: {self.n_samples_seen_} rows seen"
 
     def _stream_solver(self) -> AbstractStreamSolver:
-        return self._solver().for_streams() or SMM(forgetting=STREAM_FORGETTING)
+        return solver_for_streams(self._solver())
 
     def _first_stream(self, solver: AbstractStreamSolver, source: AbstractSource) -> Stream:
         """Return the state and the weights with which a stream begins, from its first rows."""
@@ -168,7 +168,7 @@ class Streaming(AbstractModel):
         return Stream(state, weights | {SEEN: seen.settled()})
 
     def _begins_anew(self, stream: Stream, before: int, now: int) -> bool:
-        """Whether a stream of ``now`` rows is learned anew, since those before this batch told little."""
+        """Whether a stream of ``now`` rows is learned anew, since there were few before this batch."""
         return False
 
     def _first_stage(self, source: AbstractSource) -> Stage:

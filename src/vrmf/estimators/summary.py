@@ -1,4 +1,4 @@
-"""What a fitted model says of itself: the values of automatic parameters, and the usage of atoms."""
+"""Summaries of a fitted model: the values of automatic parameters, and the usage of atoms."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from vrmf.arrays import Array, row_norms
 
 @dataclass(frozen=True)
 class Parameter:
-    """A parameter of a model, and what it has become in a fit."""
+    """A parameter of a model, and its value in a fit."""
 
     given: Any
     value: Any  #: the value in use; as given, where nothing is automatic
     is_default: bool
 
     @property
-    def is_telling(self) -> bool:
-        """Whether it is not simply the default."""
+    def is_notable(self) -> bool:
+        """Whether it was changed from its default, or was chosen automatically."""
         return not self.is_default or self.value is not self.given
 
     @property
     def words(self) -> str:
-        """The value, and what was asked for if that is another."""
+        """The value in use, followed by the given one if that is another."""
         value = f"{self.value:.4g}" if isinstance(self.value, float) else str(self.value)
         return value if self.value is self.given else f"{value} ({self.given!r})"
 
 
 def resolved_parameters(model: Any) -> dict[str, Parameter]:
-    """Return the parameters of a fitted model by name, with the values that automatic ones have become.
+    """Return the parameters of a fitted model by name, with the values chosen for automatic ones.
 
     >>> import numpy as np, vrmf
     >>> model = vrmf.NMF(2, max_iter=2, tol=0, random_state=0).fit(np.ones((5, 3)))

@@ -9,11 +9,10 @@ from typing import Any, ClassVar
 from vrmf import formulations
 from vrmf.arrays import Array
 from vrmf.auto_weights import DataSummary, chosen_weight
-from vrmf.checks import real_number
+from vrmf.checks import is_auto, real_number
 from vrmf.dictionaries import atoms_from_rows
 from vrmf.estimators.modelling import Weights
 from vrmf.estimators.rank_finding import RankFinding, balanced_rows
-from vrmf.estimators.recovering import is_auto
 from vrmf.estimators.recovering_streams import Recovering
 from vrmf.formulations import Formulation
 from vrmf.recovery.progress import PROGRESS
@@ -28,10 +27,10 @@ class RobustPCA(RankFinding):
     Over all rows this is ½‖X − L − S‖² + alpha · ‖L‖_* + outlier_alpha · ‖S‖₁ for L of rank at most k:
     stable principal component pursuit.
 
-    By default both weights fall from stage to stage, down to the level of the noise, and atoms come and go
-    as they call for. So data without noise are recovered to rounding where principal component pursuit
-    recovers them. A last stage removes most of the shrinkage: its alpha is a tenth. Components are ordered
-    by an SVD.
+    By default both weights fall from stage to stage, down to the level of the noise, and atoms are added
+    and dropped accordingly. So data without noise are recovered to rounding where principal component
+    pursuit recovers them. A last stage removes most of the shrinkage: its alpha is a tenth. Components are
+    ordered by an SVD.
 
     Parameters
     ----------
@@ -104,13 +103,13 @@ class RobustPCA(RankFinding):
             PROGRESS: self._progress(source, summary, outlier_alpha),
         }
 
-    def weights_for(self, n_samples: float, weights: Weights) -> Weights:
+    def _weights_for(self, n_samples: float, weights: Weights) -> Weights:
         d = weights["features"]
         growth = 1.0 if d is None else max(n_samples, d) ** 0.5
         return weights | {"alpha": weights["alpha"] * growth}
 
     def _formulation(self, n_samples: float, weights: Weights) -> Formulation:
-        alpha = self.weights_for(n_samples, weights)["alpha"]
+        alpha = self._weights_for(n_samples, weights)["alpha"]
         return formulations.robust_pca(alpha, weights["outlier_alpha"], n_samples)
 
     def _start_rows(self, formulation: Formulation, rows: Array, n_samples: int, weights: Weights) -> Array:

@@ -3,7 +3,7 @@
 A :class:`Writer` turns values into JSON and puts their arrays aside, :func:`write_archive` streams
 both into an open file, and a :class:`Reader` turns them back. It builds only types that it is given,
 and runs their checks; members are stored uncompressed and read once, so that a file cannot grow in memory.
-A file from a stranger is therefore safe to open.
+A file from an untrusted source is therefore safe to open.
 
 >>> import io
 >>> from vrmf.terms import L1, NonNegative
@@ -68,8 +68,8 @@ KINDS = "biufUS"
 #: Bytes that are read at once into an array.
 CHUNK = 2**22
 
-#: Fields of values that files of earlier versions have and the present ones do not, with the values of
-#: which a reader need not be told.
+#: Fields that values in files of earlier versions have and present ones do not. A field that is dropped
+#: causes a warning, unless it has the given value; with ... there is never one.
 OBSOLETE: dict[tuple[str, str], Any] = {
     ("Progress", "rounding"): ...,
     ("VR", "literal"): False,
@@ -173,12 +173,12 @@ class ExactWriter(Writer):
 
 
 class Reader:
-    """Turns JSON back into values, of the types in ``kinds``."""
+    """Turns JSON back into values of the types in ``kinds``."""
 
     def __init__(self, archive: zipfile.ZipFile, kinds: Iterable[type]) -> None:
         self.archive = archive
         self.kinds = by_name(kinds)
-        # Members may overlap in a hostile file, or be named often: all arrays are no larger than the file.
+        # In a malicious file members may overlap, or be used often: all arrays are no larger than the file.
         self._left = _size_of(archive)
 
     def manifest(self) -> Any:
@@ -187,7 +187,7 @@ class Reader:
             return json.loads(stream.read())
 
     def decode(self, node: Any) -> Any:
-        """Return the value that the JSON of :meth:`Writer.encode` means."""
+        """Return the value that :meth:`Writer.encode` has turned into JSON."""
         if not isinstance(node, dict):
             return node
         kind = node["$"]

@@ -1,4 +1,4 @@
-"""Files and folders that are replaced whole or not at all, whatever ends the process, and whenever.
+"""Files and folders that are replaced whole or not at all, even if the process is killed meanwhile.
 
 >>> import tempfile
 >>> path = Path(tempfile.mkdtemp()) / "notes"
@@ -24,7 +24,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-#: Seconds after which a temporary file is a left-over, whoever wrote it.
+#: Seconds after which a temporary file is left over, even if its process seems to run.
 STALE = 86400.0
 
 
@@ -32,9 +32,9 @@ STALE = 86400.0
 def replacing(path: Path, overwrite: bool = True) -> Iterator[IO[bytes]]:
     """Open a new file that takes the place of ``path`` once it is whole and on the disk, or never.
 
-    Whatever ends the process, and whenever, ``path`` holds the old file or the new one. A new file has the
-    permissions of the old one. A link stays one; what it leads to is replaced. Without ``overwrite`` a file
-    that came into being meanwhile stays, and the new one gets another name, which a FileExistsError tells.
+    Even if the process is killed, ``path`` holds the old file or the new one. A new file has the
+    permissions of the old one. If ``path`` is a link, its target is replaced. Without ``overwrite`` a file
+    that was created meanwhile stays, and the new one gets another name, which a FileExistsError contains.
     """
     path = Path(os.path.realpath(path))
     check_kind("path", path)
@@ -57,7 +57,7 @@ def replacing(path: Path, overwrite: bool = True) -> Iterator[IO[bytes]]:
 
 @contextlib.contextmanager
 def replacing_folder(path: Path, overwrite: bool = True) -> Iterator[Path]:
-    """Give a new folder that takes the place of ``path`` once it is whole, or never.
+    """Provide a new folder that takes the place of ``path`` once it is whole, or never.
 
     An old folder is moved out of the way first: if the process is killed just then, it is beside ``path``,
     under a name that begins with a dot. ``overwrite`` is as for files.
@@ -82,7 +82,7 @@ def replacing_folder(path: Path, overwrite: bool = True) -> Iterator[Path]:
 
 
 def _put_beside_others(partial: Path, path: Path) -> None:
-    """Give a new file its name, or another one if somebody has taken that, and say so."""
+    """Move a new file to its path or, if that is taken, to another one, and raise a FileExistsError."""
     if not os.path.lexists(path):
         try:
             os.link(partial, path)  # which never replaces anything
@@ -96,9 +96,7 @@ def _put_beside_others(partial: Path, path: Path) -> None:
     names = (path.with_name(f"{path.stem}-{number}{path.suffix}") for number in itertools.count(2))
     other = next(name for name in names if not os.path.lexists(name))
     os.replace(partial, other)
-    raise FileExistsError(
-        f"{path} came into being meanwhile, and was left alone. The result is in {other}."
-    )
+    raise FileExistsError(f"{path} was created meanwhile, and was left alone. The result is in {other}.")
 
 
 def check_kind(name: str, path: Path) -> None:
@@ -126,7 +124,7 @@ def check_place(name: str, path: Path) -> None:
 
 
 def remove_leftovers(path: Path) -> None:
-    """Remove the temporary files beside ``path`` whose writers are no more, or which are a day old."""
+    """Remove the temporary files beside ``path`` whose processes have ended, or which are a day old."""
     path = Path(os.path.realpath(path))
     for partial in path.parent.iterdir():
         if not (partial.name.startswith(f".{path.name}.") and partial.name.endswith(".partial")):
@@ -138,12 +136,12 @@ def remove_leftovers(path: Path) -> None:
 
 
 def _partial(path: Path) -> Path:
-    """Return a new name beside ``path``, which tells the process that writes there."""
+    """Return a new path beside ``path``, whose name contains the id of this process."""
     return path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.partial")
 
 
 def _is_gone(pid: int) -> bool:
-    """Whether there is no process of that number; where that cannot be asked, there may be."""
+    """Whether there is no process of that number; False where the system cannot tell."""
     if os.name != "posix":
         return False
     try:
@@ -156,7 +154,7 @@ def _is_gone(pid: int) -> bool:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Have the folder's new entry on the disk, on systems that let one ask for it."""
+    """Write the folder's new entry to the disk, where the system allows it."""
     if os.name != "posix":
         return
     descriptor = os.open(folder, os.O_RDONLY)

@@ -36,7 +36,7 @@ from vrmf.sources import AbstractSource
 FORMAT = "vrmf-checkpoint"
 VERSION = 6
 
-#: What numbers that do not fit together may raise in a step.
+#: Exceptions that a step may raise if values in a checkpoint do not fit together.
 MISFITS = (ValueError, TypeError, IndexError, AttributeError, ArithmeticError)
 
 _HEADER = re.compile(rb"vrmf-checkpoint (\d{1,9}) ([0-9a-f]{64})\n")
@@ -54,7 +54,7 @@ class Saved:
 
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
-    """Where and how often a run is saved, and of which fit it is.
+    """Where and how often a run is saved, and the fingerprint of its fit.
 
     Parameters
     ----------
@@ -111,10 +111,10 @@ class Checkpoint:
 
     @contextlib.contextmanager
     def saving(self, saved: Saved | None) -> Iterator[Watch]:
-        """Give a function that saves the iterates which it sees, when it is time.
+        """Provide a watch that saves iterates, at most one in ``every`` seconds.
 
-        What is newest is saved at the end, and also if the run ends by an exception. If a run cannot take
-        its first step from the file, the error names that.
+        The newest iterate is saved at the end, also if the run ends by an exception. If a run cannot take
+        its first step from the file, the error names the file.
         """
         saver = _Saver(self, is_saved=saved is not None)
         try:
@@ -134,7 +134,7 @@ class Checkpoint:
         saver.save()
 
     def write(self, current: Iterate, history: History) -> None:
-        """Write what a run has reached to the file, whole or not at all."""
+        """Write an iterate and its history to the file, whole or not at all."""
         writer = ExactWriter((*VALUES, *self.kinds, *declared_types(type(current.state))))
         columns = {name: np.array(getattr(history, name)) for name in COLUMNS}
         manifest = {
@@ -160,11 +160,11 @@ class Checkpoint:
 
     @contextlib.contextmanager
     def _reader(self, *kinds: type) -> Iterator[Reader]:
-        """Open the file, whose checksum is right: if it cannot be read, vrmf is another."""
+        """Open the file. Its checksum is right, so if it cannot be read, another version wrote it."""
         try:
             with zipfile.ZipFile(self.path) as archive:
                 yield Reader(archive, (*VALUES, *self.kinds, *kinds))
-        except Exception as error:  # which it is depends on what is different
+        except Exception as error:  # its type depends on what is different
             raise ValueError(
                 f"{self.path} does not fit vrmf {__version__} ({error!r}). Go on with the version that "
                 "wrote it, or remove the file to start anew."
@@ -255,7 +255,7 @@ def _header(digest: str) -> bytes:
 
 
 class _Digesting:
-    """A file to be written from begin to end, which computes a digest of what was written."""
+    """A file that is written from begin to end, with a digest of what was written."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self.file = file

@@ -31,7 +31,7 @@ ZARR_CHUNK = 2**24
 
 @dataclass(frozen=True, eq=False)
 class CodeTable:
-    """What a file of codes says besides their values."""
+    """The shape, the names and the format of a file of codes."""
 
     n_rows: int
     dtype: np.dtype[Any]
@@ -60,7 +60,7 @@ class CodeTable:
 
 
 def check_code_file(name: str, path: Path) -> None:
-    """Raise if codes cannot be written into a file of this suffix, for want of a format or a library."""
+    """Raise if there is no format of this suffix, or if the library for it is not installed."""
     suffix = path.suffix.lower()
     if suffix not in FORMATS:
         raise ValueError(f"`{name}` is {path}. Use a file that ends in {', '.join(FORMATS)}.")
@@ -112,7 +112,7 @@ def _write_parquet(path: Path, blocks: Iterator[Array], table: CodeTable) -> Non
     fields = [(name, number) for name in table.components]
     schema = pyarrow.schema(fields)
     if table.has_row_names:
-        # What pandas, and vrmf itself, take for the index, not for a feature.
+        # With this metadata pandas, and vrmf itself, read the names as the index, not as a feature.
         label = table.row_label
         described = [_described(name, str(table.dtype)) for name in table.components]
         told = {

@@ -1,4 +1,4 @@
-"""Values and their declared types: what a file may hold, and whether it does."""
+"""Checks of values in files against the declared types of their fields."""
 
 from __future__ import annotations
 

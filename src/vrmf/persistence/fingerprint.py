@@ -1,4 +1,4 @@
-"""Fingerprints: what a fit is of, small enough to store, and in words where two of them differ.
+"""Fingerprints of the parameters and the data of a fit, and the differences of two of them in words.
 
 >>> from vrmf.sources import as_source
 >>> X = np.arange(6.0).reshape(3, 2)
@@ -20,7 +20,7 @@ from vrmf.arrays import Array
 from vrmf.persistence.archive import Writer
 from vrmf.sources import AbstractSource
 
-#: Rows that stand for all, at even distances.
+#: Rows that are compared, evenly spaced.
 SAMPLED_ROWS = 64
 
 #: Characters after which a value is cut off in words.
@@ -28,7 +28,7 @@ SHOWN = 80
 
 
 class _Canonical(Writer):
-    """Turns values into JSON that is equal where they are; arrays are told by their digests."""
+    """Turns values into JSON that is equal if the values are; arrays are replaced by their digests."""
 
     def encode(self, name: str, value: Any) -> Any:
         if isinstance(value, float) and value.is_integer():
@@ -60,7 +60,7 @@ def described(value: Any, shown: str | None = None, name: str = "the value") -> 
 
 
 def data_fingerprint(source: AbstractSource) -> dict[str, Any]:
-    """Return the shape and the dtype of the data, and a digest of rows at even distances."""
+    """Return the shape and the dtype of the data, and a digest of evenly spaced rows."""
     layout = source.layout
     return {
         "shape": [source.n_samples, source.n_features],
@@ -75,7 +75,7 @@ def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
     told = []
     for name in dict.fromkeys((*before["parameters"], *now["parameters"])):
         old, new = before["parameters"].get(name), now["parameters"].get(name)
-        # Options of another value are of no interest: that it is another is told already.
+        # Options of another solver or term are left out: that it is another one is reported already.
         if old is not None and new is not None and old["value"] != new["value"]:
             again = "another" if old["shown"] == new["shown"] else new["shown"]
             told.append(f"{f'`{name}`' if name.isidentifier() else name} was {old['shown']} and is {again}")

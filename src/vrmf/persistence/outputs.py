@@ -1,4 +1,4 @@
-"""Where results may be written: never over what they were made from, and over nothing else unasked.
+"""Where results may be written: never over their inputs, and over other files only if the user says so.
 
 >>> import tempfile
 >>> data = Path(tempfile.mkdtemp()) / "rows.npy"
@@ -27,7 +27,7 @@ def check_output(
     Parameters
     ----------
     name : str
-        What the user calls the place of the result, for messages.
+        The option that the user knows, for messages.
     path : Path
     others : mapping of words to paths
         Other files of the same command, which are inputs or other results. Links are followed.

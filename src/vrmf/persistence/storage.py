@@ -1,4 +1,4 @@
-"""Models in files, without any pickle: a file from a stranger is safe to open.
+"""Models in files, without any pickle: a file from an untrusted source is safe to open.
 
 See :mod:`vrmf.persistence.archive`.
 
@@ -66,7 +66,7 @@ def save(model: AbstractFactorizer, path: str | os.PathLike[str], *, overwrite: 
 
 
 def write_model(model: AbstractFactorizer, path: Path, overwrite: bool) -> None:
-    """Write a model; without ``overwrite`` beside a file that is there, which a FileExistsError tells."""
+    """Write a model; without ``overwrite`` to a new path if the file exists, with a FileExistsError."""
     if type(model).__name__ not in _MODELS:
         raise TypeError(f"`model` is {model!r}. Use one of vrmf's estimators.")
     writer = Writer()
@@ -92,14 +92,14 @@ def write_model(model: AbstractFactorizer, path: Path, overwrite: bool) -> None:
 def load(path: str | os.PathLike[str], terms: Iterable[type] = ()) -> AbstractFactorizer:
     """Read a model from a file that :func:`save` wrote; ``terms`` lists the classes of your own terms.
 
-    Files of all earlier versions can be read; figures that these did not know are NaN.
+    Files of all earlier versions can be read; figures that they do not have are NaN.
     """
     with open(path, "rb") as file:
         try:
             return _read(file, (*VALUES, *terms))
         except (UnknownType, NewerVersion) as error:
             raise ValueError(f"{os.fspath(path)}: {error}") from error
-        except Exception as error:  # which it is depends on where the damage is
+        except Exception as error:  # its type depends on where the damage is
             reason = str(error) or type(error).__name__
             raise ValueError(
                 f"{os.fspath(path)} is not a model file of vrmf, or is damaged ({reason})."

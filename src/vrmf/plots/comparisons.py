@@ -62,7 +62,7 @@ def comparison(found: Any, ax: Axes | None = None) -> Axes:
 
 
 def _draw(ax: Axes, found: Any, column: str) -> None:
-    """Draw a line for each contestant, up to values that leave room for the others."""
+    """Draw a line for each contestant, with limits at which the ends of all can be seen."""
     ours, others = iter(OURS), iter(OTHERS)
     for curve in found.curves:
         colour = next(ours, GREY) if curve.is_ours else next(others, GREY)

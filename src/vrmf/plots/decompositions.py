@@ -92,12 +92,8 @@ def decomposition(
     parts = _parts(model, X, rows)
     if shape is not None:
         return _images(parts, shape, ax)
-    return _curves(parts, *feature_axis(getattr(model, "feature_names_in_", None), X_width(parts)), ax)
-
-
-def X_width(parts: _Parts) -> int:
-    """Return the number of features."""
-    return int(parts.original.shape[1])
+    names, width = getattr(model, "feature_names_in_", None), parts.original.shape[1]
+    return _curves(parts, *feature_axis(names, width), ax)
 
 
 def _parts(model: Any, X: Any, rows: Any) -> _Parts:

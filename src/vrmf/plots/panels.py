@@ -1,4 +1,4 @@
-"""What all pictures share: axes, a grid of panels inside them, colours, images and curves."""
+"""Parts of all pictures: axes, a grid of panels inside them, colours, images and curves."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def draw_thin_frame(ax: Axes) -> None:
 
 
 def short_text(text: Any) -> str:
-    """Return text in which no dollar sign begins a formula, so long names cut short."""
+    """Return a text cut to MOST_LETTERS, with dollar signs escaped, which would begin a formula."""
     word = str(text)
     word = word if len(word) <= MOST_LETTERS else f"{word[: MOST_LETTERS - 1]}…"
     return word.replace("$", r"\$")

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 LABELS = {"passes": "passes over the data", "seconds": "seconds"}
 
-#: Reasons for an end, where their first word alone would not be understood.
+#: Words for reasons to stop whose first word alone is not clear.
 SPOKEN = {"budget": "budget spent", "callback": "stopped by a callback"}
 
 #: Largest over smallest objective from which its axis is logarithmic.
@@ -88,7 +88,7 @@ def convergence(model: Any, ax: Axes | None = None, x: str = "passes") -> Axes:
 
 
 def headline(model: Any) -> str:
-    """Return in a few words why a fit ended, and what it cost."""
+    """Return in a few words why a fit ended, and its passes and seconds."""
     why = model.stop_reason_.partition(":")[0]
     passes = f"{model.n_passes_:.3g} pass{'' if round(model.n_passes_, 2) == 1 else 'es'}"
     cost = f"{passes}, {model.history_['seconds'][-1]:.2g} s"

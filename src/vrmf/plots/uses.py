@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 #: Atoms up to which each bar has its number.
 MOST_NUMBERED = 30
 
-#: What most of the energy is, in the title.
+#: The share of the energy that the title reports.
 MOST_ENERGY = 0.8
 
 
@@ -100,7 +100,7 @@ def _of_rows(model: Any, X: Any) -> tuple[Array, Array]:
 
 
 def _headline(shares: Array, energies: Array) -> str:
-    """Say how many atoms carry most of the energy, and how many none."""
+    """Return in words how many atoms carry most of the energy, and how many none."""
     if not np.any(energies):
         return "no atom is used"
     if len(shares) == 1:

@@ -144,11 +144,13 @@ def row_curves(
         for part, mark in (
             ("original", {"type": "circle", "color": GREY, "size": 14}),
             ("low_rank", {"type": "line", "color": BLUE}),
-            ("rest", {"type": "line", "color": ORANGE, "strokeWidth": 1.2}),
+            ("rest", {"type": "rule", "color": ORANGE, "strokeWidth": 1.5}),
         )
     ]
-    layers.append({**layers[-1], "mark": {"type": "circle", "color": ORANGE, "size": 40}})
-    layers[-1]["transform"] = [{"filter": "datum.mask"}]
+    layers[-1]["encoding"]["y2"] = {"datum": 0}
+    rest = {"x": _place(features), "y": {**y, "field": "rest"}}
+    marked = {**rest, "opacity": _only_if({"test": "datum.mask"})}
+    layers.append({"mark": {"type": "circle", "color": ORANGE, "size": 40}, "encoding": marked})
     tooltip = [
         {"field": "place", "type": "quantitative", "title": "feature"},
         *({"field": f, "type": "quantitative", "title": n, "format": ".4~g"} for f, n in names.items()),
@@ -198,12 +200,17 @@ def _chart(description: str, values: Sequence[Any], *, height: int = 220, **more
 def _nearest(encoding: Chart, colour: str) -> Chart:
     """Return the layer that shows the point nearest to the pointer, with its values."""
     hover = {"type": "point", "on": "pointerover", "nearest": True, "clear": "pointerout"}
-    opacity = {"condition": {"param": "hover", "empty": False, "value": 1}, "value": 0}
+    opacity = _only_if({"param": "hover", "empty": False})
     return {
         "params": [{"name": "hover", "select": hover}],
         "mark": {"type": "circle", "color": colour, "size": 70},
         "encoding": {**encoding, "opacity": opacity},
     }
+
+
+def _only_if(condition: Chart) -> Chart:
+    """Return the opacity of marks that are seen under a condition only."""
+    return {"condition": {**condition, "value": 1}, "value": 0}
 
 
 def _numbers(is_log: bool) -> Chart:

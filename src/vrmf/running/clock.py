@@ -26,6 +26,7 @@ class Clock:
     ----------
     limit : float
         Seconds until :meth:`check` raises.
+
     Examples
     --------
     >>> clock = Clock(limit=60.0)
@@ -56,7 +57,7 @@ class Clock:
 
     @contextlib.contextmanager
     def stopped(self) -> Iterator[None]:
-        """Stand still: what happens inside is off the clock."""
+        """Stop the clock: what happens inside does not count."""
         stopped, self._stops = working_seconds(), self._stops + 1
         try:
             yield
@@ -65,12 +66,12 @@ class Clock:
             self._began += working_seconds() - stopped
 
 
-_here = threading.local()  # the clock that watches what this thread does
+_here = threading.local()  # holds the clock of this thread
 
 
 @contextlib.contextmanager
 def watched_by(clock: Clock | None) -> Iterator[None]:
-    """Let :func:`check_time` ask the given clock, in this thread and for as long as this lasts."""
+    """Let :func:`check_time` check the given clock in this thread while the context lasts."""
     before = getattr(_here, "clock", None)
     _here.clock = clock
     try:
@@ -80,9 +81,9 @@ def watched_by(clock: Clock | None) -> Iterator[None]:
 
 
 def check_time() -> None:
-    """Raise :class:`OutOfTime` if a clock watches this thread and its time is over.
+    """Raise :class:`OutOfTime` if this thread has a clock and its time is over.
 
-    Loops that may take long call it, so that they need not be told of clocks.
+    Loops that may take long call it, so that no clock is passed down to them.
     """
     clock = getattr(_here, "clock", None)
     if clock is not None:

@@ -1,4 +1,4 @@
-"""The record of a run: what was measured, when."""
+"""The record of a run: its iterates and their measurements."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ MEASURED = COLUMNS[5:]
 
 @dataclass
 class History:
-    """What was measured, when: one row for each iterate, NaN where nothing is known of it."""
+    """Measurements by iterate: one row for each, NaN where it was not measured."""
 
     step: list[int] = field(default_factory=list)
     passes: list[float] = field(default_factory=list)
@@ -59,7 +59,7 @@ class History:
     doubt: float = 1.0  #: by what factor the relative stationarity was too small when confirmed last
 
     def add(self, iterate: Iterate, own: Measurement | None = None) -> None:
-        """Add an iterate, and what its step learned of the one before; ``own`` is of its own.
+        """Add an iterate, and what its step measured of the one before; ``own`` is its own measurement.
 
         A step may measure with loose codes, so it does not overwrite what is recorded already.
         """
@@ -80,7 +80,7 @@ class History:
             self.note(own)
 
     def note(self, measured: Measurement, row: int = -1) -> None:
-        """Write down what is known of an iterate, the newest if nothing else is said."""
+        """Record the measurement of an iterate, by default of the newest."""
         for name in MEASURED:
             getattr(self, name)[row] = getattr(measured, name)
         self.last = measured
@@ -88,7 +88,7 @@ class History:
             self.best = measured
 
     def correct(self, measured: Measurement) -> None:
-        """Write down what exact codes tell of the dictionary that was measured last."""
+        """Record a measurement with exact codes of the dictionary that was measured last."""
         if self.last is not None and self.last.relative_stationarity > 0:
             self.doubt = max(measured.relative_stationarity / self.last.relative_stationarity, 1.0)
         if self.best is self.last:
@@ -107,7 +107,7 @@ class History:
         return (self.objective[older] - self.objective[newest]) / (abs(self.objective[newest]) or 1.0)
 
     def mark(self) -> Mark:
-        """Return by what :meth:`upto` finds the record as it is now, however it grows."""
+        """Return the mark by which :meth:`upto` restores the record as it is now."""
         newest = tuple(getattr(self, name)[-1] for name in MEASURED)
         return Mark(len(self.step), newest, self.last, self.best, self.doubt)
 

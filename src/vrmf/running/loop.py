@@ -1,4 +1,4 @@
-"""The loop: it steps a solver, keeps the clock and the record, and asks rules when to stop.
+"""The loop: it steps a solver, measures time, records iterates, and stops by rules.
 
 >>> import numpy as np
 >>> from vrmf.formulations import dictionary_learning
@@ -37,9 +37,9 @@ from vrmf.sources import single_threaded_blas
 
 @dataclass(frozen=True, eq=False)
 class ResumePoint:
-    """From what a run can go on as if it had never been interrupted."""
+    """What a run needs to go on as if it had never been interrupted."""
 
-    state: Callable[[], State]  #: makes it; it may be large, so that nobody else should hold it
+    state: Callable[[], State]  #: makes it, so that nothing else holds it in memory
     seconds: float  #: time spent inside steps
     history: History  #: whose newest row is of this state
 
@@ -76,7 +76,7 @@ def iterate(
             stage=stage,
         )
         began = working_seconds()
-        # Numbers that run away are an outcome, which a rule tells; they need no further warnings.
+        # A rule reports iterates that diverge; warnings of NumPy would add nothing.
         with single_threaded_blas(), np.errstate(over="ignore", invalid="ignore"):
             try:
                 if clock is not None:
@@ -97,7 +97,7 @@ class Outcome:
 
 
 class Interrupted(KeyboardInterrupt):
-    """An interrupt from the keyboard, with how far the run had come."""
+    """An interrupt from the keyboard, with the outcome of the run so far."""
 
     def __init__(self, outcome: Outcome) -> None:
         super().__init__()
@@ -159,8 +159,8 @@ def _one_stage(
     clock: Clock | None,
 ) -> Iterator[tuple[Iterate, Reason | None]]:
     """Yield the iterates of a stage, the last with the reason for which it ended."""
-    its_solver, is_known = solver.going_on() if stage.index else solver, resume is not None
-    for current in iterate(its_solver, problem, stage.D, stage.seed, resume, clock, stage):
+    solver, is_known = solver.going_on() if stage.index else solver, resume is not None
+    for current in iterate(solver, problem, stage.D, stage.seed, resume, clock, stage):
         if not is_known:
             with nullcontext() if clock is None else clock.stopped():
                 history.add(current, record(current))
@@ -189,7 +189,7 @@ def _next_stage(
 
 
 def _first_reason(rules: Sequence[Rule], current: Iterate, history: History) -> Reason | None:
-    """Return the first reason to stop, or None; if the time for finding one is over, that comes next."""
+    """Return the first reason to stop, or None; None if time runs out, which the loop then reports."""
     try:
         reasons = (rule(current, history) for rule in rules)
         return next((reason for reason in reasons if reason is not None), None)
@@ -225,8 +225,8 @@ def follow(
 ) -> Outcome:
     """Follow a path until it ends or there is a reason to stop.
 
-    ``watch`` sees each iterate that is sound, and may return a reason to stop. An interrupt from the
-    keyboard is raised as :class:`Interrupted` once there is a sound iterate.
+    ``watch`` is called with each valid iterate, and may return a reason to stop. An interrupt from the
+    keyboard is raised as :class:`Interrupted` once there is a valid iterate.
     """
     sound, history = None, History()
     try:
@@ -234,8 +234,8 @@ def follow(
         for current, history, reason in iterates:
             if current is not sound and (sound is None or reason is None or not reason.failed):
                 sound = current
-                wish = watch(current, history)
-                reason = wish if reason is None else reason
+                wanted = watch(current, history)
+                reason = wanted if reason is None else reason
             if reason is not None:
                 assert sound is not None
                 return Outcome(sound, history, reason)

@@ -24,14 +24,14 @@ class AbstractPath(ABC):
 
     @abstractmethod
     def after(self, stage: Stage, problem: Problem, D: Array) -> Stage | None:
-        """Return what follows a stage that ended with the dictionary D, or None if it was the last.
+        """Return the stage after one that ended with the dictionary D, or None if it was the last.
 
         The stage counts all that was done so far.
         """
 
 
 class SingleStage(AbstractPath):
-    """No path: one problem."""
+    """A path of one problem."""
 
     def rules(self, stage: Stage, problem: Problem, final: Sequence[Rule]) -> Sequence[Rule]:
         return final

@@ -18,7 +18,7 @@ from vrmf.solvers.base import rises
 
 @dataclass(frozen=True)
 class Reason:
-    """Why a run ended, in words, and whether that means that it arrived."""
+    """Why a run ended, in words, and whether it converged."""
 
     text: str
     converged: bool
@@ -44,7 +44,7 @@ class Stationary:
 
     A fit that is nearly exact has nothing to gain either. A fit that still gains, more than STILL_GAINING
     times ``tol`` from one pass to the next, goes on: near a saddle point a single step promises little,
-    while the objective falls and will fall faster.
+    while the objective still falls, later faster.
 
     A step measures with codes that are as exact as it needs, so ``certify`` measures once more, with
     exact ones. The dictionary for which it confirms ``tol`` is the answer; else the run goes on.
@@ -57,7 +57,7 @@ class Stationary:
         measured, best = history.last, history.best
         if self.tol <= 0 or measured is None or best is None:
             return None
-        # What was too small when it was confirmed last will be so again; so passes are not wasted.
+        # The inexact measurement may be too small by the same factor as last time; this saves passes.
         if not measured.satisfies(self.tol if measured.is_exact else self.tol / min(history.doubt, 100.0)):
             return None
         if rises(measured.objective, best.objective, measured.D.dtype):
@@ -83,16 +83,18 @@ class Stationary:
         return history.recent_gain > STILL_GAINING * self.tol
 
 
-#: Epochs of a stage after which a solver may have settled that does not measure as it goes, and by what
-#: share of √tol of the data the objective may fall then while epochs double.
-FIRST_DOUBLING, SETTLED = 8, 0.25
+#: Epochs of a stage after which a solver that does not measure its iterates may have settled.
+FIRST_DOUBLING = 8
+
+#: It has settled if the objective falls by less than this share of √tol of the data while epochs double.
+SETTLED = 0.25
 
 
 @dataclass(frozen=True)
 class Settling:
     """Measure after 2, 4, 8, … epochs of a stage, and stop when it is stationary or has settled.
 
-    For solvers whose steps shrink and which do not measure as they go (SMM, SGD). Each doubling of the
+    For solvers whose steps shrink and which do not measure their iterates (SMM, SGD). Each doubling of the
     epochs gains nearly as much as the one before, so they hardly ever become stationary to a small ``tol``.
     They have settled when doubling has lowered the objective by at most √tol of it, or SETTLED · √tol of
     the data: of the objective and the mean of ½‖hD‖², which add up to about the mean of ½‖x‖².
@@ -108,10 +110,10 @@ class Settling:
             return None
         if math.isnan(history.objective[-1]):
             history.note(self.stationary.certify(iterate.D))
-        arrived, last = self.stationary(iterate, history), history.last
+        stationary, last = self.stationary(iterate, history), history.last
         half = self._objective_after(epochs // 2, history)
-        if arrived is not None or half is None or last is None or epochs < FIRST_DOUBLING:
-            return arrived
+        if stationary is not None or half is None or last is None or epochs < FIRST_DOUBLING:
+            return stationary
         change, f = half - last.objective, abs(last.objective)
         if not 0 <= change <= math.sqrt(tol) * max(f, SETTLED * (f + last.fitted)):
             return None
@@ -156,7 +158,7 @@ class MaxEpochs:
 
 @dataclass(frozen=True)
 class StageEpochs:
-    """End a stage of a path after so many epochs in all: what follows may settle what it left."""
+    """End a stage of a path after so many epochs in all; the next stage goes on from there."""
 
     limit: int
 
@@ -189,7 +191,7 @@ class Diverged:
 
 @dataclass(frozen=True)
 class Settled:
-    """End a stage of a path by a test of its own: stages that only lead to the next need not be exact."""
+    """End a stage of a path by its own test: stages before the last need not be exact."""
 
     test: Callable[[Measurement], bool]
 

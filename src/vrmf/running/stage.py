@@ -11,12 +11,12 @@ from vrmf.formulations import Formulation
 
 @dataclass(frozen=True, eq=False)
 class Stage:
-    """What is decided before the first step of a stage."""
+    """A problem of a path, and all that is fixed before its first step."""
 
     formulation: Formulation
     D: Array  #: the initial dictionary
     seed: int
-    weights: dict[str, Any] = field(default_factory=dict)  #: all that the formulation was made from
+    weights: dict[str, Any] = field(default_factory=dict)  #: from which the formulation was made
     index: int = 0  #: the number of stages before
     steps: int = 0  #: steps in the stages before, as are epochs, passes and seconds
     epochs: int = 0

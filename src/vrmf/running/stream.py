@@ -17,7 +17,7 @@ class Stream:
     """The state of the solver and the weights after the last batch, or after a fit."""
 
     state: State
-    weights: dict[str, Any]  #: all that the formulation was made from
+    weights: dict[str, Any]  #: from which the formulation was made
 
     @property
     def seen(self) -> DataSeen | None:

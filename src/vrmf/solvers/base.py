@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from vrmf.arrays import Array
-from vrmf.checks import real_number, whole_number
+from vrmf.checks import is_auto, real_number, whole_number
 from vrmf.coding import Coder
 from vrmf.measurement import Measurement
 from vrmf.problem import Problem
@@ -193,11 +193,6 @@ def paper_batch_size(n_samples: int) -> int:
 def paper_inner_steps(n_samples: int) -> int:
     """Return m = max(1, round(0.5 · n^⅓)), the paper's choice."""
     return max(1, round(0.5 * n_samples ** (1 / 3)))
-
-
-def is_auto(value: Any) -> bool:
-    """Whether a value is the word "auto"; an array is not, and cannot be asked."""
-    return isinstance(value, str) and value == "auto"
 
 
 def check_auto_count(name: str, value: int | str) -> None:

@@ -24,12 +24,6 @@ from vrmf.sources.selection import Rows
 from vrmf.stats import Stats
 from vrmf.surrogate import minimise_surrogate
 
-#: The forgetting of the SMM that learns from streams in place of a solver that needs all rows at hand.
-STREAM_FORGETTING = 5.0
-
-#: Rows of a stream that count as an epoch, for each atom.
-STREAM_ROWS = 50
-
 
 @dataclass(frozen=True, eq=False)
 class SMMState(State):
@@ -39,26 +33,6 @@ class SMMState(State):
     cross: Array | None = None  #: Σ hᵀ(x − r)
     weight: float = 0.0  #: how many rows these sums stand for
     usage: Usage | None = None  #: of the atoms, in this epoch
-
-    @classmethod
-    def after_fit(cls, D: Array, stats: Stats | None, seed: int) -> SMMState:
-        """Return the state from which a stream goes on after a fit, with the sums over its rows if known.
-
-        A stream of m rows remembers m/(1 + ρ) of them, ρ being STREAM_FORGETTING. All rows of a fit count,
-        as those of a stream so long that it remembers as many.
-        """
-        if stats is None:
-            return cls(D=D, seed=seed)
-        solved = round((1 + STREAM_FORGETTING) * stats.count)
-        return cls(
-            D=D,
-            seed=seed,
-            gram=stats.gram,
-            cross=stats.cross(D),
-            weight=float(stats.count),
-            solved=solved,
-            epoch=solved // (STREAM_ROWS * len(D)),
-        )
 
     @property
     def code_sums(self) -> CodeSums | None:

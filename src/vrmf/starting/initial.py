@@ -14,7 +14,7 @@ from vrmf.callers import level_of_caller
 from vrmf.dictionaries import feasible
 from vrmf.formulations import Formulation
 from vrmf.sources import AbstractSource, single_threaded_blas
-from vrmf.starting.contest import STARTS, best_start, has_dear_codes, rows_for_contest
+from vrmf.starting.multistart import STARTS, best_start, has_costly_codes, rows_for_multistart
 from vrmf.starting.starts import (
     Sample,
     nonnegative_singular_rows,
@@ -33,7 +33,7 @@ RULES: dict[str, Callable[[Sample, np.random.Generator], Array]] = {
     "nndsvd": nonnegative_singular_rows,
 }
 
-#: Rows that a start is chosen from: of fewer, a contest would learn the sample rather than the data.
+#: Rows from which a start is chosen. With fewer, the best start would overfit the sample.
 START_ROWS = 2000
 
 #: Names that ``init`` accepts.
@@ -54,8 +54,8 @@ def initial_dictionary(
     The names of ``RULES`` choose directions from a sample of the rows, with outlying entries clipped if
     there is an outlier term; random directions fill up where these are fewer than k, and ``to_atoms``
     rescales them. ``"random"`` takes random directions alone, ``"ones"`` is the start of the paper's
-    experiments. ``"auto"`` is the winner of a contest between several ``"spread"`` starts on the
-    sample, one ``"spread"`` start where that would be too dear, and ``"data"`` with outliers.
+    experiments. ``"auto"`` is the best of several ``"spread"`` starts after a few steps on the
+    sample, a single ``"spread"`` start where that would be too expensive, and ``"data"`` with outliers.
     """
     if not isinstance(init, str):
         return given_dictionary("init", init, formulation, n_components, source)
@@ -81,8 +81,8 @@ def initial_dictionary(
             return atoms_of(RULES[init](sample, rng))
         if formulation.has_outliers:  # rows that are explained worst may be those with outliers
             return atoms_of(random_rows(sample, rng))
-        count = rows_for_contest(len(sample.X), n_components, source.n_features)
-        if count == 0 or has_dear_codes(formulation):
+        count = rows_for_multistart(len(sample.X), n_components, source.n_features)
+        if count == 0 or has_costly_codes(formulation):
             return atoms_of(spread_rows(sample, rng))
         starts = [atoms_of(spread_rows(sample, rng)) for _ in range(STARTS)]
         some = np.sort(rng.choice(len(sample.X), count, replace=False))
@@ -119,7 +119,7 @@ def _warn_of_ones() -> None:
 def given_dictionary(
     name: str, D: Any, formulation: Formulation, n_components: int, source: AbstractSource
 ) -> Array:
-    """Return a dictionary that the user gave, as a new array, or say why it will not do."""
+    """Return a copy of a dictionary that the user gave; raise if it is not feasible."""
     try:
         D = np.asarray(D)
         D = D if D.dtype == np.float32 else D.astype(np.float64)
@@ -139,12 +139,12 @@ def given_dictionary(
             f"`{name}` is infeasible: it lies outside of the set of the dictionary term "
             f"{type(formulation.dictionary).__name__}. {_remedy(formulation)}"
         )
-    # What is feasible to single precision may need a last touch in double.
+    # Feasible in single precision may be slightly infeasible in double.
     return feasible(formulation, D.astype(source.dtype))
 
 
 def _remedy(formulation: Formulation) -> str:
-    """Say how a dictionary becomes feasible."""
+    """Return the advice on how to make a dictionary feasible."""
     kinds = {type(part) for part in parts_of(formulation.dictionary)}
     if Simplex in kinds:
         return "Use nonnegative rows of sum 1, such as D / D.sum(axis=1, keepdims=True)."

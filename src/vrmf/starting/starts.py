@@ -17,7 +17,7 @@ import numpy as np
 
 from vrmf.arrays import Array, row_norms, row_squares
 
-#: Directions whose angle has a squared sine below this are the same but for rounding.
+#: Directions whose angle has a squared sine below this are the same up to rounding.
 SAME = 1e-12
 
 #: NNDSVD leaves zeros; they become this part of the mean row, beside a singular vector of norm 1.

@@ -1,7 +1,7 @@
 """Suggestions: which model, how many components and which weights suit some data, and why.
 
 ``sample.py`` reads some rows, ``findings.py`` measures them (with ``rank.py``, ``spikes.py``,
-``outliers.py`` and ``structure.py``), ``rules.py`` decides, and ``doubts.py`` says what is not sure.
+``outliers.py`` and ``structure.py``), ``rules.py`` decides, and ``doubts.py`` says what is uncertain.
 """
 
 from __future__ import annotations

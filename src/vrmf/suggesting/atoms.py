@@ -1,4 +1,4 @@
-"""How many atoms a dictionary needs that has more atoms than features, by errors of new rows."""
+"""The number of atoms of an overcomplete dictionary, by errors of new rows."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ DROP = 0.4
 def atom_count(rows: Array, rng: np.random.Generator) -> int | None:
     """Return the number of atoms beyond which the objective of new rows hardly falls, or None if none is.
 
-    Dictionaries with more and more atoms are fitted to three quarters of the rows. Up to the number of
-    atoms that made the rows, each step lowers the objective of the others by much, after it by little.
+    Dictionaries with more and more atoms are fitted to three quarters of the rows. Up to the true
+    number of atoms each step lowers the objective of the other rows by much, beyond it by little.
 
     >>> rng = np.random.default_rng(0)
     >>> D, H = rng.standard_normal((15, 10)), rng.standard_normal((800, 15))

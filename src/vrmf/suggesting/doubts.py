@@ -1,4 +1,4 @@
-"""What a suggestion is not sure of, and which other models may be better.
+"""The doubts about a suggestion, and which other models may be better.
 
 One function for each sentence: it returns the sentence, or None if it does not apply.
 """
@@ -21,16 +21,17 @@ from vrmf.suggesting.rules import (
 #: Samples of fewer rows or features may hide components.
 SOME_ROWS, SOME_FEATURES = 50, 10
 
-#: Entries between noise and outliers beyond which tails are heavy. Normal noise has 0.05 %.
+#: Tails are heavy if more than this share of the entries is between noise and outliers. Of normal noise
+#: 0.05 % is.
 HEAVY_TAILS = 0.01
 
-#: Noise that leaves less than a twentieth of the variance to components.
+#: With this ratio of the noise to the standard deviation components have a twentieth of the variance.
 MOSTLY_NOISE = 0.975
 
-#: Entries far from every low-rank fit, beyond which there may be outliers.
+#: There may be outliers if more than this share of the entries is far from every low-rank fit.
 SUSPICIOUS = 0.03
 
-#: Fewer features or rows than this, and what is far from a fit may be what the fit missed.
+#: With fewer features or rows, entries far from a fit may be those that the fit missed.
 SMALL_SIDE = 20
 
 Doubt = Callable[[Findings, Choice], str | None]
@@ -163,7 +164,7 @@ def unclear_outliers(found: Findings, choice: Choice) -> str | None:
 
 
 def outliers_of_small_table(found: Findings, choice: Choice) -> str | None:
-    """A fit to a small table has so few entries for each of its numbers that it may miss what is there."""
+    """A fit to a small table has few entries for each of its parameters, so it may miss structure."""
     side = min(found.rows_read, found.n_features)
     if not found.has_outliers or found.spike_share or side >= SMALL_SIDE:
         return None
@@ -183,7 +184,7 @@ def weak(found: Findings, choice: Choice) -> str | None:
 
 
 def guessed_image(found: Findings, choice: Choice) -> str | None:
-    """An image shape that was not told."""
+    """An image shape that was guessed."""
     if found.image_shape is None or found.image_is_known:
         return None
     height, width = found.image_shape
@@ -213,7 +214,7 @@ def growing_noise(found: Findings, choice: Choice) -> str | None:
     )
 
 
-def one_feature_or_row(found: Findings, choice: Choice) -> str | None:
+def one_feature(found: Findings, choice: Choice) -> str | None:
     """No more than one component is possible."""
     if found.n_features > 1:
         return None
@@ -239,13 +240,13 @@ def many_atoms(found: Findings, choice: Choice) -> str | None:
     )
 
 
-#: In the order in which they are told.
+#: In the order in which they are listed.
 DOUBTS: tuple[Doubt, ...] = (
     identifiers,
     few_rows,
     few_features,
     no_structure,
-    one_feature_or_row,
+    one_feature,
     missing,
     uneven_scales,
     some_rows,

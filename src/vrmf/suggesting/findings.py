@@ -27,8 +27,8 @@ from vrmf.suggesting.structure import likely_image_shape, smoothness, sparseness
 #: Features are uneven if their spreads, without a tenth of them at either end, differ by more.
 UNEVEN = 10.0
 
-#: The share of entries that are 0 beyond which outliers cannot be told from entries that are just not 0:
-#: the noise of entries that are cut off at 0 could no longer be left out.
+#: If more than this share of the entries is 0, outliers cannot be told from other nonzero entries: too few
+#: entries show the noise, which is cut off at 0.
 MANY_ZEROS = 0.25
 
 #: Singular values decrease slowly if more than this share of them stands out, without a gap after the last.
@@ -41,7 +41,7 @@ GAP = 1.15
 #: variance.
 LARGE_SHARE = 0.3
 
-#: A strict fit counts if so many times more entries are far than in between.
+#: A strict fit is used if so many times more entries are far from it than in between.
 STRICT_GAP = 8.0
 
 #: The share of the variance that components must explain where singular values decrease slowly.
@@ -88,8 +88,8 @@ class Findings:
     negatives_are_noise: bool  #: whether negative entries are few and of the size of the noise
     common_share: float  #: of the sum of squares of the robust fit that its mean row explains
     smoothness: float  #: along the features, from 0 to 1
-    image_shape: tuple[int, int] | None  #: told by the data, or guessed
-    image_is_known: bool  #: whether it was told
+    image_shape: tuple[int, int] | None  #: stored with the data, or guessed
+    image_is_known: bool  #: whether it was stored with the data
     sparseness: float  #: of codes after the best rotation; 0 for normal ones
     identifiers: tuple[str, ...] = ()  #: columns that look as if they identified rows
     identifier_share: float = 0.0  #: of the variance that they have
@@ -98,7 +98,7 @@ class Findings:
 
     @classmethod
     def of(cls, sample: SampleRows, rng: np.random.Generator) -> Findings:
-        """Measure all of it."""
+        """Measure a sample of rows."""
         rows, block = sample.rows, completed(*sample.block(rng), rng)
         found = cls(**_simple_facts(sample), **_order_facts(sample), **_EMPTY)
         block, share = without_spikes(block, found.have_counting_noise, rng)
@@ -138,7 +138,7 @@ class Findings:
         return self.are_counts and self.image_shape is None
 
 
-#: What is not yet known.
+#: Findings before they are measured.
 _EMPTY: Facts = {
     "rank": 0,
     "rank_about_mean": 0,
@@ -158,7 +158,7 @@ _EMPTY: Facts = {
 
 
 def _simple_facts(sample: SampleRows) -> Facts:
-    """Return what counting and comparing entries tells."""
+    """Return what is found by counting and comparing entries."""
     rows, seen = sample.rows, sample.rows[~sample.is_missing]
     spreads = np.std(rows, axis=0)
     largest = max(float(np.max(np.abs(rows))), 1e-300)
@@ -216,7 +216,7 @@ def _sparseness(about_mean: Decomposition, rank: int, rng: np.random.Generator) 
 
 
 def _fit_facts(found: Findings, block: Array, rng: np.random.Generator) -> Facts:
-    """Return what robust low-rank fits tell."""
+    """Return what is found by robust low-rank fits."""
     has_spiked_counts = found.spike_share > 0 and found.have_counting_noise
     if min(block.shape) < 4 or found.zero_share > MANY_ZEROS or has_spiked_counts:
         return _spike_facts(found, block) if found.spike_share else {}

@@ -1,4 +1,4 @@
-"""Columns that look as if they identified rows rather than measured anything.
+"""Columns that seem to identify rows rather than to measure anything.
 
 >>> rng = np.random.default_rng(0)
 >>> X = np.column_stack([rng.permutation(1000)[:60], rng.random((60, 3))])
@@ -13,13 +13,13 @@ import numpy as np
 from vrmf.arrays import Array
 from vrmf.sources.headers import UNNAMED, names_rows
 
-#: Fewer rows than this, and whole numbers are distinct by chance.
+#: With fewer rows, whole numbers may be distinct by chance.
 LEAST_ROWS = 10
 
-#: The part of the rows whose numbers are distinct, if the name of a column says that it identifies rows.
+#: The least share of distinct numbers in a column whose name says that it identifies rows.
 MOSTLY = 0.3
 
-#: The part of the variance of all columns with which one column decides alone.
+#: A single column with more than this share of the variance of all columns dominates.
 DOMINANT = 0.5
 
 

@@ -25,7 +25,7 @@ FIT_ROWS = 300
 #: Features of this part, at most.
 FIT_FEATURES = 150
 
-#: How many times as many entries must be far as are in between: else the noise has long tails.
+#: So many times as many entries must be far as are in between: else the noise has long tails.
 CLEAR = 2.0
 
 #: Rounds in which outliers are clipped.
@@ -68,7 +68,6 @@ MOST_SHARE = 0.35
 #: The noise grows with the entries if its ranks correlate with theirs by more than the first number, and
 #: it is so many times as large for the largest tenth of them as for the second smallest.
 CORRELATED, GROWTH = 0.35, 2.5
-
 
 #: Replaces outliers by harmless values, given rows, a fit and the level of the noise.
 Replacement = Callable[[Array, Array, float], Array]
@@ -114,10 +113,10 @@ class RobustFit:
 
     @classmethod
     def strict(cls, X: Array, rng: np.random.Generator) -> RobustFit:
-        """Fit as few components as possible: what is far from them counts for nothing from the start.
+        """Fit as few components as possible: entries far from them are left out from the start.
 
-        So outliers that have a structure, such as objects that move, make no components. But parts of rows
-        that few components explain are lost as well.
+        So outliers that have a structure, such as moving objects, make no components. But structure in few
+        rows is lost as well.
         """
         part = fitted_part(X)
         L, rank = _strict_fit(part, rng)
@@ -167,7 +166,7 @@ def fitted_part(X: Array) -> Array:
 def _level(X: Array, L: Array) -> float:
     """Return the standard deviation of the noise, at least that of rounding and SMALL of the spread.
 
-    Rounds end before a fit of data without noise is exact: errors that small are no outliers.
+    A fit of data without noise is stopped before it is exact. Such small errors are no outliers.
     """
     spread = noise_level(X - np.median(X, axis=0))
     least = max(ROUNDING * float(np.max(np.abs(X))), quantum(X) / 12**0.5, SMALL * spread, 1e-300)
@@ -175,7 +174,7 @@ def _level(X: Array, L: Array) -> float:
 
 
 def _beyond_reach(X: Array, L: Array, level: float) -> Array:
-    """Return which entries are at an end of the range that the fit is far from: they were not cut off.
+    """Return which entries at an end of the range are far from the fit: they were not cut off there.
 
     Entries are cut off where the fit is near the bound or beyond it. Elsewhere they are outliers that all
     have the same value, such as a dark object before a background.

@@ -46,7 +46,7 @@ class Decomposition:
     U: Array
     values: Array
     V: Array
-    scale: float = 0.0  #: of what X is a part of, to tell rounding errors
+    scale: float = 0.0  #: the norm of the data before a mean was subtracted, which sets rounding errors
 
     @classmethod
     def of(cls, X: Array) -> Decomposition:
@@ -102,10 +102,10 @@ class Decomposition:
 
 
 def _edge(E: Array, count: int, rng: np.random.Generator) -> float:
-    """Return the singular value above which a component in E, which ``count`` components left, stands out.
+    """Return the singular value above which a component of E, the residual of ``count`` others, stands out.
 
-    The components before took ``count`` dimensions of the rows and of the columns with them, and random
-    signs spread what is left over all dimensions again. The ratio of the norms of matrices of noise of
+    The residual lacks ``count`` dimensions of the rows and of the columns, and random signs spread it over
+    all dimensions again. The ratio of the norms of matrices of noise of
     both sizes corrects for that.
     """
     norms = [_largest_value(E * rng.choice((-1.0, 1.0), E.shape)) for _ in range(FLIPS)]

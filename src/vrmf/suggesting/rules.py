@@ -129,7 +129,7 @@ def sparse_codes(found: Findings) -> Choice | None:
 
 
 def low_rank(found: Findings) -> Choice:
-    """Rule 6: whatever is left."""
+    """Rule 6: all other data."""
     why = "Codes are not sparse, and entries have both signs, so no more than a low rank is asked for."
     weights = 'The weights are "auto": they follow the noise.'
     return Choice("robust-pca", None, (_sign_sentence(found), why, _found_itself(found), weights))

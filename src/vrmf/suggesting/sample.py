@@ -1,4 +1,4 @@
-"""The rows that a suggestion looks at: few, finite, and dense.
+"""The rows from which a suggestion is made: few, finite, and dense.
 
 >>> import numpy as np
 >>> sample = SampleRows.of(np.array([[1.0, np.nan], [2.0, 4.0], [3.0, 6.0]]))
@@ -48,7 +48,7 @@ class SampleRows:
 
     @classmethod
     def of(cls, X: Any, max_rows: int = MOST_ROWS) -> SampleRows:
-        """Read a sample of the rows of X, of which ``vrmf.sources.as_source`` takes any kind."""
+        """Read a sample of the rows of X, which is anything that ``vrmf.sources.as_source`` takes."""
         source = as_source(X)
         if source.n_samples == 0 or source.n_features == 0:
             raise ValueError(
@@ -77,7 +77,7 @@ class SampleRows:
 
 
 def _check_sizes(rows: Array, dtype: np.dtype[Any]) -> None:
-    """Raise if entries that are there, or rows, are of sizes that no fit takes in the dtype of the data."""
+    """Raise if rows or their finite entries are of sizes that no fit takes in the dtype of the data."""
     there = np.where(np.isfinite(rows), rows, 0)
     largest = float(np.max(np.abs(there)))
     check_range(largest, largest, dtype)
@@ -94,7 +94,7 @@ def _filled(rows: Array) -> tuple[Array, Array]:
 
 
 def _image_shape(X: Any, source: AbstractSource) -> tuple[int, int] | None:
-    """Return the height and width of the images in rows, if data, source or table tell them."""
+    """Return the height and width of the images in rows, if data, source or table have them."""
     for place in (X, source, getattr(source, "table", None)):
         shape = getattr(place, "image_shape", None)
         if shape is not None and len(shape) == 2 and int(shape[0]) * int(shape[1]) == source.n_features:

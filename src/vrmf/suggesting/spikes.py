@@ -1,4 +1,4 @@
-"""Entries so wrong that they hide everything else: found before anything is decomposed, and filled.
+"""Entries so large that they hide all components. They are found and filled before any decomposition.
 
 A component stands out of rows only if it is larger than what is left with random signs. A few entries that
 are a hundred times too large have larger singular values than any component, so they are taken out first.
@@ -31,13 +31,16 @@ VALLEY = 2.0
 #: There are so many times fewer entries in the valley than spikes.
 FEWER = 10.0
 
-#: Rows and columns that many large entries share make a block of them: what the shares of its row and
-#: column let expect of an entry is then near 1.
+#: Large entries form a block if an entry of it is large with nearly this probability, by the shares of
+#: large entries in its row and in its column.
 MOST_EXPECTED = 0.5
 
-#: The level of the noise of roots of counts below which it is that of Poisson counts, which is about 1:
-#: what is then beyond NEAR are spikes, if so many times as many components stand out with them.
-POISSON, MORE = 1.2, 1.3
+#: Roots of Poisson counts have noise of about 1. Below this level noise counts as such, and entries beyond
+#: NEAR may be spikes.
+POISSON = 1.2
+
+#: They are spikes if so many times as many components stand out with them as without.
+MORE = 1.3
 
 #: Places where a valley is sought.
 PLACES = 40
@@ -45,14 +48,14 @@ PLACES = 40
 #: Rounds in which missing entries are filled by a fit of a rank.
 COMPLETION_ROUNDS = 10
 
-#: The rank grows by one in so many, at least by one.
+#: The rank grows by one part in so many, but at least by one.
 STEPS = 8
 
 
 def without_spikes(block: Array, are_counts: bool, rng: np.random.Generator) -> tuple[Array, float]:
-    """Return a block whose spikes are as its other entries call for, and their share.
+    """Return a block whose spikes are replaced by a fit to the other entries, and their share.
 
-    Of counts that have some it is a part of the block.
+    For counts with spikes it is a part of the block.
     """
     clipped, found = with_spikes_clipped(block, rng)
     if are_counts:
@@ -120,7 +123,7 @@ def spikes_of_counts(X: Array, rng: np.random.Generator) -> Array:
 
 
 def _makes_components(found: Array, X: Array, fit: RobustFit) -> bool:
-    """Whether far fewer components stand out of counts if some are as a fit to their roots calls for."""
+    """Whether far fewer components stand out of counts once those found are replaced by the fit."""
     fitted = np.round(np.maximum(fit.low_rank, 0) ** 2 / 4)
     rank = rank_of_counts(np.where(found, fitted, X))
     return rank_of_counts(X) > max(MORE * rank, rank + 1)
@@ -137,7 +140,7 @@ def _valley_end(sizes: Array) -> float:
 
 
 def _are_scattered(found: Array, rng: np.random.Generator) -> bool:
-    """Whether where entries were found is random, but for the shares of rows and of columns."""
+    """Whether the places of found entries are random, given their shares of rows and of columns."""
     rows, columns = np.mean(found, axis=1, keepdims=True), np.mean(found, axis=0, keepdims=True)
     expected = rows * columns / np.mean(found)
     if np.max(expected) > MOST_EXPECTED:
@@ -148,9 +151,9 @@ def _are_scattered(found: Array, rng: np.random.Generator) -> bool:
 def completed(block: Array, is_missing: Array, rng: np.random.Generator) -> Array:
     """Return a block whose missing entries, which are medians at first, are those of a low-rank fit.
 
-    Medians would look like outliers, and make components of their own, which then fit them. So the rank
-    comes from below: while a component stands out of a part of the block, it grows, and entries are fitted
-    anew, starting from what the smaller rank called for.
+    Medians would look like outliers, and make components that then fit them. So the rank starts at 0 and
+    grows while a further component stands out of a part of the block. Each time the entries are fitted
+    anew, starting from the fit of the smaller rank.
     """
     if not np.any(is_missing):
         return block

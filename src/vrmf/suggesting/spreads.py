@@ -1,4 +1,4 @@
-"""How much features differ in scale, and rows in which they do not.
+"""How much features differ in scale, and scaling that makes them equal.
 
 >>> spread_ratio(np.array([1.0, 2.0, 4.0])).__round__(1)
 3.0
@@ -38,10 +38,10 @@ def with_equal_spreads(block: Array) -> Array:
 
 
 def of_even_noise(block: Array, rng: np.random.Generator) -> Array:
-    """Return a block with its features in units of their standard deviations, or as it is.
+    """Return a block with its features divided by their standard deviations, or unchanged.
 
-    As it is if the noise then has about the same size in all features, and has not in those units: spreads
-    differ since components differ, and not since features have units of their own.
+    It is unchanged if its noise is of about the same size in all features, and would not be after scaling.
+    Then spreads differ because components differ, not because features have different units.
     """
     equal = with_equal_spreads(block)
     if min(block.shape) < 4:

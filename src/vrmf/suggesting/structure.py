@@ -1,4 +1,4 @@
-"""What rows look like beyond their rank: smooth along the features, images, or sums of few atoms.
+"""The structure of rows beyond their rank: smooth along the features, images, or sums of few atoms.
 
 >>> rng = np.random.default_rng(0)
 >>> curves = np.sin(np.linspace(0, 3, 50) * rng.uniform(1, 4, (30, 1)))
@@ -12,7 +12,7 @@ import numpy as np
 
 from vrmf.arrays import Array
 
-#: Fewer features than this, and their order tells nothing.
+#: With fewer features their order tells nothing.
 LEAST_FEATURES = 20
 
 #: The least correlation of neighbouring features, less that of any two, for which their order means
@@ -25,7 +25,7 @@ LEAST_SIDE = 5
 #: By how much a pixel must correlate more with the one below it than with that one's neighbours.
 BELOW = 0.05
 
-#: Bound on the codes that are rotated.
+#: The largest number of codes that are rotated.
 MOST_CODES = 30
 
 #: Searches for the best rotation, each from a random one.

@@ -1,4 +1,4 @@
-"""What is suggested: a value that prints as text, and makes the estimator.
+"""A suggestion: a value that prints as text, and makes the estimator.
 
 >>> suggestion = Suggestion("nmf", 5, {}, ("No entry is negative.",), (), (), findings=None)
 >>> suggestion.estimator(random_state=0)
@@ -39,7 +39,7 @@ class Suggestion:
     reasons : tuple of str
         Why this model, this number of components and these weights.
     doubts : tuple of str
-        What is not sure, and what to do about it. Empty if nothing is.
+        What is uncertain, and what to do about it.
     alternatives : tuple of (str, str)
         Other models by name, and when they are the better choice.
     findings : Findings

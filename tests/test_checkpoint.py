@@ -22,6 +22,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import vrmf
 from estimator_cases import NAMES, codes_may_stop_short, corrupted, make, stream_of
+from interruptions import Interruption, interrupted_before
 from killed_fits import SOLVERS, data, is_killed, model, start_fork_server
 from tables import AsymmetricL1, generator
 from test_storage import nodes
@@ -73,36 +74,21 @@ def assert_same(ours: AbstractFactorizer, theirs: AbstractFactorizer) -> None:
     assert ours.formulation_ == theirs.formulation_
 
 
-class Interruption(Exception):
-    """What a step raises in these tests."""
-
-
 @pytest.fixture
-def interrupted(monkeypatch: pytest.MonkeyPatch) -> Any:
+def interrupted() -> Any:
     """Return a function that fits until a step raises, before the step of a given number.
 
-    A fit that was interrupted so before goes on from its checkpoint; steps are counted over all stages.
+    A fit that was interrupted before goes on from its checkpoint. Steps are counted over all these fits.
     """
     done: dict[Path | None, int] = {}
 
     def fit(
         model: AbstractFactorizer, X: Any, step: int, error: type[BaseException] = Interruption
     ) -> None:
-        kind = type(model._solver())
-        honest, left = kind.step, step - done.get(model.checkpoint, 0)
+        left = step - done.get(model.checkpoint, 0)
         done[model.checkpoint] = step
-
-        def failing(self: Any, problem: Any, state: Any) -> Any:
-            nonlocal left
-            left -= 1
-            if left < 0:
-                raise error
-            return honest(self, problem, state)
-
-        with monkeypatch.context() as patch:
-            patch.setattr(kind, "step", failing)
-            with pytest.raises(error):
-                model.fit(X)
+        with interrupted_before(left, type(model._solver()), error), pytest.raises(error):
+            model.fit(X)
 
     return fit
 

@@ -18,6 +18,7 @@ import pytest
 import vrmf
 from estimator_cases import WITH_OUTLIERS, automatic, corrupted, rows, stream_of
 from inputs import without_a_cluster as without_a_cluster  # a fixture for all tests here
+from interruptions import Interruption, interrupted_before
 from tables import generator
 from vrmf import RobustPCA
 from vrmf.arrays import Array
@@ -329,34 +330,16 @@ def test_a_budget_ends_a_path_in_words() -> None:
     assert time.perf_counter() - began < 0.05 * 1.2 + 1 + SLOW_MACHINE
 
 
-class Stop(Exception):
-    """What a step raises in the next test."""
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("stage", [1, 2])
-def test_a_path_goes_on_where_it_was_interrupted(
-    stage: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_path_goes_on_where_it_was_interrupted(stage: int, tmp_path: Path) -> None:
     X, _, _ = problem(errors=0.1, noise=0.01)
     reference = RobustPCA(random_state=0).fit(X)
     steps = reference.history_["step"]
     place = steps[reference.history_["stage"].index(stage)] + 2
-    kind, left = vrmf.solvers.VR, place
-    honest = kind.step
-
-    def failing(self: Any, problem: Any, state: Any) -> Any:
-        nonlocal left
-        left -= 1
-        if left < 0:
-            raise Stop
-        return honest(self, problem, state)
-
     options: dict[str, Any] = {"random_state": 0, "checkpoint": tmp_path / "c", "checkpoint_every": 0}
-    with monkeypatch.context() as patch:
-        patch.setattr(kind, "step", failing)
-        with pytest.raises(Stop):
-            RobustPCA(**options).fit(X)
+    with interrupted_before(place, vrmf.solvers.VR), pytest.raises(Interruption):
+        RobustPCA(**options).fit(X)
     again = RobustPCA(**options).fit(X)
     np.testing.assert_array_equal(again.components_, reference.components_)
     assert again.noise_ == reference.noise_ and again.rank_ == reference.rank_

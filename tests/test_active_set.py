@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from precisions import Precision, every_precision
 from tables import TERMS, generator
 from vrmf.arrays import Array
 from vrmf.block import Block
@@ -25,10 +26,6 @@ from vrmf.problem import Problem
 from vrmf.sources import as_source
 from vrmf.terms import L1, Absent, AbstractRowTerm, Box, NonNegative, Ridge, Sum
 from vrmf.terms.traits import Canonical
-
-Precision = type[np.floating[Any]]
-
-every_precision = pytest.mark.parametrize("dtype", [np.float32, np.float64])
 
 CODES: dict[str, AbstractRowTerm] = {
     "l1": L1(0.3),

@@ -24,7 +24,7 @@ from estimator_cases import (
     rows,
 )
 from reference import minimise, to_cvxpy
-from tables import FORMULATIONS, generator
+from tables import FORMULATIONS, every_formulation, generator, problem_of
 from vrmf import (
     NMF,
     DictionaryLearning,
@@ -52,8 +52,6 @@ X = corrupted(rows(60, 6))
 #: Our figure sums descents up to the last hundredth of what they bring, so the true one may be larger.
 SHORT = 1.25
 
-every_formulation = pytest.mark.parametrize("name", FORMULATIONS)
-
 #: Without variance reduction, noise keeps these from small tolerances on these rows.
 NOISY = {("robust-nmf", "smm"), ("robust-nmf", "sgd"), ("max-norm-decomposition", "smm")}
 
@@ -76,11 +74,6 @@ def promised_share(formulation: Formulation, X: Array, D: Array) -> float:
     promised = formulation.dictionary.value(D) - lowest
     unexplained = 0.0 if R is None else np.mean(formulation.outliers.row_values(R))
     return max(float(promised / (objective - unexplained)), 0.0)
-
-
-def problem_of(name: str) -> tuple[Problem, Array]:
-    formulation, X, D = FORMULATIONS[name](generator(name))
-    return Problem(formulation, as_source(X)), D
 
 
 # ------------------------------------------------------------------ what is measured

@@ -25,7 +25,6 @@ from estimator_cases import NAMES, codes_may_stop_short, corrupted, make, stream
 from interruptions import Interruption, interrupted_before
 from killed_fits import SOLVERS, data, is_killed, model, start_fork_server
 from tables import AsymmetricL1, generator
-from test_storage import nodes
 from vrmf.estimators import AbstractFactorizer
 from vrmf.measurement import Measurement
 from vrmf.persistence import checkpoint
@@ -39,6 +38,7 @@ from vrmf.running.stage import Stage
 from vrmf.solvers import SMM, VR, AbstractSolver
 from vrmf.solvers.vr import VRState
 from vrmf.terms import L1, Box, Free, NonNegative, UnitBall
+from zip_files import containers, members_of, write_members
 
 X = data()
 LATER = 1e9  #: seconds after which only the start, the end and interruptions are saved
@@ -497,9 +497,7 @@ def test_a_state_of_another_version_is_refused(
 def resealed(path: Path, manifest: Any, members: dict[str, bytes]) -> None:
     """Write a checkpoint whose checksum is right, whatever it holds."""
     archive = io.BytesIO()
-    with zipfile.ZipFile(archive, "w") as file:
-        for name, content in (members | {"manifest.json": json.dumps(manifest).encode()}).items():
-            file.writestr(name, content)
+    write_members(archive, members | {"manifest.json": json.dumps(manifest).encode()})
     content = archive.getvalue()
     digest = checkpoint._digest()
     digest.update(content)
@@ -510,12 +508,11 @@ def resealed(path: Path, manifest: Any, members: dict[str, bytes]) -> None:
 @pytest.mark.filterwarnings("ignore")
 def test_whatever_is_changed_in_a_sealed_file_it_goes_on_or_is_refused(kept: Path, tmp_path: Path) -> None:
     path, rng = tmp_path / "c", generator("resealed")
-    with zipfile.ZipFile(kept) as archive:
-        members = {name: archive.read(name) for name in archive.namelist()}
+    members = members_of(kept)
     others: list[Any] = [None, True, -1, 10**30, "word", [], {}, {"$": "float", "value": "nan"}]
     for _ in range(150):
         manifest = json.loads(members["manifest.json"])
-        every = nodes({name: manifest[name] for name in manifest if name != "fingerprint"})
+        every = containers({name: manifest[name] for name in manifest if name != "fingerprint"})
         node = every[rng.integers(1, len(every))]
         key = rng.choice(list(node)) if isinstance(node, dict) else int(rng.integers(len(node)))
         node[key] = others[rng.integers(len(others))]
@@ -532,8 +529,7 @@ def test_arrays_of_other_shapes_in_a_sealed_file_are_refused_by_its_name(
     kept: Path, tmp_path: Path
 ) -> None:
     path = tmp_path / "c"
-    with zipfile.ZipFile(kept) as archive:
-        members = {name: archive.read(name) for name in archive.namelist()}
+    members = members_of(kept)
     manifest, refused = json.loads(members["manifest.json"]), 0
     for name in [name for name in members if name.endswith(".npy")]:
         file = io.BytesIO()
@@ -604,14 +600,11 @@ def test_models_without_these_parameters_can_be_read(tmp_path: Path) -> None:
     path = tmp_path / "m"
     vrmf.save(make("nmf", checkpoint=tmp_path / "c").fit(X), path)
     assert vrmf.load(path).checkpoint == os.fspath(tmp_path / "c")
-    with zipfile.ZipFile(path) as archive:
-        members = {name: archive.read(name) for name in archive.namelist()}
+    members = members_of(path)
     manifest = json.loads(members["manifest.json"])
     for name in ("checkpoint", "checkpoint_every"):
         del manifest["params"]["items"][name]
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, content in (members | {"manifest.json": json.dumps(manifest).encode()}).items():
-            archive.writestr(name, content)
+    write_members(path, members | {"manifest.json": json.dumps(manifest).encode()})
     assert vrmf.load(path).checkpoint is None
 
 

@@ -15,10 +15,11 @@ import click
 import numpy as np
 import pandas
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 from distributed import LocalCluster
 
 import vrmf
+from command_line import run
 from estimator_cases import rows
 from inputs import KINDS, PATHS
 from vrmf.cli import fitting, main, warming
@@ -89,10 +90,6 @@ def test_kernels_are_compiled_beforehand(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 # Fits from files ---------------------------------------------------------------------------------
-
-
-def run(*words: object) -> Result:
-    return CliRunner().invoke(main, [str(word) for word in words])
 
 
 @pytest.fixture

@@ -10,21 +10,13 @@ import numpy as np
 import pytest
 
 import reference
+from precisions import Precision, every_precision, roundings
 from tables import DICTIONARIES, generator, groups
 from vrmf.arrays import Array
 from vrmf.coding import Atoms, Coder, Codes
 from vrmf.coding.forms import EntrywiseForm, GroupForm, form_of
 from vrmf.formulations import Formulation
 from vrmf.terms import L1, Absent, AbstractRowTerm, Box, Free, NonNegative, Ridge, UnitBall
-
-Precision = type[np.floating[Any]]
-
-every_precision = pytest.mark.parametrize("dtype", [np.float32, np.float64])
-
-
-def roundings(dtype: Precision, number: float = 1e3) -> float:
-    """A tolerance of so many roundings."""
-    return number * float(np.finfo(dtype).eps)
 
 
 def windows(k: int, step: int, width: int, weight: float) -> AbstractRowTerm:

@@ -12,7 +12,7 @@ import pytest
 import sklearn.linear_model
 
 import reference
-from tables import CROSSING, FORMULATIONS, Instance, generator, groups
+from tables import CROSSING, FORMULATIONS, Instance, every_formulation, generator, groups
 from vrmf.arrays import Array
 from vrmf.block import Block
 from vrmf.coding import Atoms, Coder, Codes
@@ -31,8 +31,6 @@ from vrmf.terms import (
 )
 
 EXACT = Coder(tol=1e-10)
-
-every_formulation = pytest.mark.parametrize("name", FORMULATIONS)
 
 
 def instance(name: str) -> Instance:

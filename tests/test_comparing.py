@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 
 import vrmf
 from estimator_cases import corrupted, rows
+from manual_clock import ManualClock
 from vrmf.cli import main
 from vrmf.coding import Coder
 from vrmf.comparing import Comparison, Curve, compare, comparison, contestants, peers
@@ -106,31 +107,21 @@ def test_an_error_of_ours_is_raised() -> None:
 # Clocks ------------------------------------------------------------------------------------------
 
 
-class Hands:
-    """The hands of a clock, which a test moves."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def perf_counter(self) -> float:
-        return self.now
-
-
 @pytest.fixture
-def hands(monkeypatch: pytest.MonkeyPatch) -> Hands:
-    hands = Hands()
-    monkeypatch.setattr(contestants, "time", hands)
-    return hands
+def clock(monkeypatch: pytest.MonkeyPatch) -> ManualClock:
+    clock = ManualClock()
+    monkeypatch.setattr(contestants, "time", clock)
+    return clock
 
 
-def test_learners_of_batches_stop_at_their_budget_and_only_learning_counts(hands: Hands) -> None:
+def test_learners_of_batches_stop_at_their_budget_and_only_learning_counts(clock: ManualClock) -> None:
     def learn(model: list[Any], batch: int) -> list[Any]:
-        hands.now += 1.0
+        clock.now += 1.0
         model.append(batch)
         return model
 
     def dictionary(model: list[Any]) -> Any:
-        hands.now += 5.0  # off the clock
+        clock.now += 5.0  # off the clock
         return np.full((1, 1), float(len(model)))
 
     def batches() -> Iterator[int]:
@@ -140,12 +131,12 @@ def test_learners_of_batches_stop_at_their_budget_and_only_learning_counts(hands
     assert taken[-1].seconds == taken[-1].D[0, 0] == 20.0
 
 
-def test_learners_of_steps_begin_anew_with_more_steps_within_their_budget(hands: Hands) -> None:
+def test_learners_of_steps_begin_anew_with_more_steps_within_their_budget(clock: ManualClock) -> None:
     asked: list[int] = []
 
     def fit(steps: int) -> Any:
         asked.append(steps)
-        hands.now += 2.0 * steps
+        clock.now += 2.0 * steps
         return np.eye(2)
 
     taken = learner_of_steps("x", "", fit, 1).snapshots(100.0)

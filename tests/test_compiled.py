@@ -157,3 +157,12 @@ def test_a_long_compilation_is_told_though_a_short_one_ended_inside_it(
     time.sleep(4 * SECONDS)
     notice.on_end(OURS)
     assert capsys.readouterr().err.count("vrmf is compiling its kernels") == 1
+
+
+def test_compilation_is_off_the_clock() -> None:
+    before = compiled.working_seconds()
+    compiled._notice.on_start(OURS)
+    time.sleep(0.2)
+    during = compiled.working_seconds()
+    compiled._notice.on_end(OURS)
+    assert during - before < 0.1 and compiled.working_seconds() - before < 0.15

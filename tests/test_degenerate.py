@@ -12,6 +12,7 @@ from sklearn.datasets import load_digits
 
 import reference
 import vrmf
+from precisions import Precision
 from tables import generator
 from vrmf.arrays import Array
 from vrmf.coding import Atoms, Coder, Codes
@@ -19,8 +20,6 @@ from vrmf.formulations import Formulation, robust_nmf
 from vrmf.terms import L1, Absent, AbstractRowTerm, Box, Free, GroupL2, NonNegative, Ridge, UnitBall
 
 K, ROWS = 12, 12
-
-Precision = type[np.floating[Any]]
 
 APART = [range(i, i + 3) for i in range(0, K, 3)]
 OVERLAPPING = [range(i, min(i + 5, K)) for i in range(0, K, 3)]

@@ -18,15 +18,17 @@ from sklearn.decomposition import PCA
 from sklearn.exceptions import ConvergenceWarning
 
 from estimator_cases import (
+    CENTERING,
     EIGHT,
-    NAMES,
     ROTATING,
     WITH_OUTLIERS,
     automatic,
     codes_may_stop_short,
     corrupted,
+    cosines,
     every_estimator,
     every_solver,
+    first_dictionary,
     fitted,
     make,
     rows,
@@ -61,7 +63,6 @@ COLUMNS = [
     "stationarity",
     "relative_stationarity",
 ]
-CENTERING = tuple(name for name in NAMES if not ESTIMATORS[name]._nonnegative)
 
 
 def objective_of(model: AbstractFactorizer, D: Array, data: Array = X) -> float:
@@ -136,7 +137,7 @@ def test_the_last_known_objective_is_below_the_first(name: str) -> None:
 @every_solver
 def test_the_objective_falls_under_every_solver(name: str, solver: str) -> None:
     model = fitted(name, solver, max_iter=5)
-    assert model.objective_ < objective_of(model, next(iter(make(name).iterate(X))).D)
+    assert model.objective_ < objective_of(model, first_dictionary(make(name), X))
 
 
 @every_solver
@@ -464,13 +465,13 @@ def test_iterate_ends_at_divergence(kind: str) -> None:
 
 def test_an_automatic_step_does_not_diverge() -> None:
     model = diverging(VR()).set_params(tol=0, max_iter=5).fit(X)
-    assert model.objective_ < objective_of(model, next(iter(model.iterate(X))).D)
+    assert model.objective_ < objective_of(model, first_dictionary(model, X))
 
 
 def test_given_steps_that_are_too_long_are_shortened() -> None:
     for solver in (VR(step_size=1e3), Batch(step_size=1e3)):
         model = make("robust-pca", solver=solver, max_iter=20).fit(X)
-        assert model.objective_ < objective_of(model, next(iter(model.iterate(X))).D)
+        assert model.objective_ < objective_of(model, first_dictionary(model, X))
 
 
 @pytest.mark.parametrize(("verbose", "lines"), [(0, 0), (1, 4), (2, 2), (True, 4)])
@@ -617,22 +618,16 @@ def test_the_mean_is_that_of_the_fit() -> None:
 # Starting points ------------------------------------------------------------------------------------
 
 
-def start(model: AbstractFactorizer, data: Array = X) -> Array:
-    return next(iter(model.iterate(data))).D
-
-
 @pytest.mark.parametrize("init", [name for name in STARTS if name != "ones"])
 @every_estimator
 def test_names_of_initial_dictionaries(name: str, init: str) -> None:
-    D = start(make(name, init=init))
+    D = first_dictionary(make(name, init=init), X)
     assert D.shape == (K, D_) and D.dtype == np.float64
     assert math.isfinite(fitted(name).formulation_.dictionary.value(D))
     assert np.linalg.matrix_rank(D) == K, "atoms must differ in direction"
-    assert not np.array_equal(D, start(make(name, init=init, random_state=5))) or "svd" in init
-
-
-def cosines(A: Array, B: Array) -> Array:
-    return (A @ B.T) / np.linalg.norm(A, axis=1)[:, None] / np.linalg.norm(B, axis=1)
+    assert (
+        not np.array_equal(D, first_dictionary(make(name, init=init, random_state=5), X)) or "svd" in init
+    )
 
 
 @pytest.mark.parametrize("init", ["data", "spread"])
@@ -640,23 +635,24 @@ def cosines(A: Array, B: Array) -> Array:
 def test_a_start_from_the_data_is_rows_of_them(name: str, init: str) -> None:
     clean = rows(n=30)  # nothing to clip
     clean[7] = 0
-    nearest = cosines(start(make(name, init=init), clean), np.delete(clean, 7, axis=0)).max(axis=1)
-    assert nearest == pytest.approx(1, abs=1e-9)
+    D = first_dictionary(make(name, init=init), clean)
+    assert cosines(D, np.delete(clean, 7, axis=0)).max(axis=1) == pytest.approx(1, abs=1e-9)
 
 
 @pytest.mark.parametrize("name", WITH_OUTLIERS)
 def test_the_start_of_robust_models_is_clipped(name: str) -> None:
     wild = rows(n=30)
     wild[:, 2] = np.where(np.arange(30) % 3 == 0, 1e6, wild[:, 2])
-    D = np.concatenate([start(make(name, init="auto", random_state=seed), wild) for seed in range(5)])
+    models = [make(name, init="auto", random_state=seed) for seed in range(5)]
+    D = np.concatenate([first_dictionary(model, wild) for model in models])
     assert np.abs(D[:, 2]).max() <= 10 * np.median(np.abs(D))
 
 
 @every_estimator
 def test_a_given_start_is_taken_as_it_is(name: str) -> None:
     D = fitted(name, "batch").components_
-    assert np.array_equal(start(make(name, init=D)), D)
-    assert np.array_equal(start(make(name, init=D.tolist())), D)
+    assert np.array_equal(first_dictionary(make(name, init=D), X), D)
+    assert np.array_equal(first_dictionary(make(name, init=D.tolist()), X), D)
 
 
 # Where SMM and the default of VR update one atom after the other, they break the tie.

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import reference
+from precisions import Precision, every_precision
 from tables import generator
 from vrmf.arrays import Array
 from vrmf.block import Block
@@ -38,11 +39,8 @@ OUTLIERS: dict[str, AbstractRowTerm] = {
     "l1+ridge": L1(0.1) + Ridge(0.5),
 }
 
-Precision = type[np.floating[Any]]
-
 every_code = pytest.mark.parametrize("code", CODES)
 every_outlier = pytest.mark.parametrize("outliers", OUTLIERS)
-every_precision = pytest.mark.parametrize("dtype", [np.float32, np.float64])
 cold_or_warm = pytest.mark.parametrize("warm", [False, True], ids=["cold", "warm"])
 
 

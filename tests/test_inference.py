@@ -16,6 +16,7 @@ from sklearn.metrics import r2_score
 
 import vrmf.problem
 from estimator_cases import (
+    CENTERING,
     NAMES,
     codes_may_stop_short,
     corrupted,
@@ -30,13 +31,12 @@ from inputs import KINDS, every_kind, lazy
 from inputs import without_a_cluster as without_a_cluster  # a fixture for all tests here
 from vrmf.arrays import Array
 from vrmf.coding import Atoms, Coder
-from vrmf.estimators import ESTIMATORS, AbstractFactorizer, inference
+from vrmf.estimators import AbstractFactorizer, inference
 from vrmf.estimators.explained import Moments
 from vrmf.sources import as_source
 
 X = corrupted(rows())
 MANY = corrupted(rows(n=70))
-CENTERING = tuple(name for name in NAMES if not ESTIMATORS[name]._nonnegative)
 
 #: The models were fitted to arrays.
 without_names = pytest.mark.filterwarnings("ignore:X has feature names")

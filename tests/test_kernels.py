@@ -13,6 +13,7 @@ import pytest
 import scipy.optimize
 
 import reference
+from precisions import Precision, every_precision, roundings
 from tables import DICTIONARIES, FORMULATIONS, INF, AsymmetricL1, generator, groups
 from vrmf._momentum import next_momentum
 from vrmf.arrays import Array, row_squares
@@ -33,15 +34,6 @@ from vrmf.coding.code_updates import EntrywiseCodeUpdate, RadialCodeUpdate, code
 from vrmf.coding.forms import MAX_ROUNDS, RELAX, AbstractForm, AnyForm, EntrywiseForm, GroupForm, form_of
 from vrmf.coding.system import System
 from vrmf.terms import L1, Absent, AbstractRowTerm, Box, Free, NonNegative, Ridge, Simplex, Sum, UnitBall
-
-Precision = type[np.floating[Any]]
-
-every_precision = pytest.mark.parametrize("dtype", [np.float32, np.float64])
-
-
-def roundings(dtype: Precision, number: float = 1e3) -> float:
-    """A tolerance of so many roundings."""
-    return number * float(np.finfo(dtype).eps)
 
 
 def positive_definite(rng: np.random.Generator, k: int) -> Array:

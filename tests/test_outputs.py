@@ -15,22 +15,18 @@ import numpy as np
 import pandas
 import pytest
 import zarr
-from click.testing import CliRunner, Result
+from click.testing import Result
 
 import vrmf
+from command_line import run
 from estimator_cases import rows
 from interruptions import interrupted_before
-from vrmf.cli import main
 from vrmf.persistence import atomic
 from vrmf.persistence.code_files import FORMATS
 from vrmf.persistence.outputs import check_output
 from vrmf.solvers import VR
 
 FIT = ("--model", "nmf", "-k", 2, "--max-iter", 1, "--tol", 0)
-
-
-def run(*words: object) -> Result:
-    return CliRunner().invoke(main, [str(word) for word in words])
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
-from tables import FORMULATIONS, generator
+from tables import FORMULATIONS, every_formulation, generator, problem_of
 from vrmf.arrays import Array
 from vrmf.block import Block
 from vrmf.block_sums import ChangeOfSlope
@@ -50,13 +50,7 @@ from vrmf.terms import (
 
 EXACT = Coder(tol=1e-12)
 
-every_formulation = pytest.mark.parametrize("name", FORMULATIONS)
 every_solver = pytest.mark.parametrize("solver", SOLVERS)
-
-
-def problem_of(name: str, **options: Any) -> tuple[Problem, Array]:
-    formulation, X, D = FORMULATIONS[name](generator(name))
-    return Problem(formulation, LocalSource(X, **options)), D
 
 
 def states(solver: AbstractSolver, problem: Problem, D: Array, count: int) -> list[State]:

@@ -18,6 +18,7 @@ from tables import AsymmetricL1, generator
 from vrmf.estimators import ESTIMATORS, AbstractFactorizer
 from vrmf.solvers import SGD, VR
 from vrmf.terms import L1, NonNegative, UnitBall, grid_laplacian
+from zip_files import containers, members_of, write_members
 
 X = np.abs(generator("storage").normal(size=(30, 6)))
 OPTIONS: dict[str, dict[str, Any]] = {
@@ -99,13 +100,10 @@ def test_what_cannot_be_stored_is_refused_and_leaves_the_old_file(tmp_path: Path
 
 
 def rewritten(path: Path, compression: int = zipfile.ZIP_STORED, **changes: Any) -> None:
-    with zipfile.ZipFile(path) as archive:
-        members = {name: archive.read(name) for name in archive.namelist()}
+    members = members_of(path)
     manifest = json.loads(members["manifest.json"]) | changes
     members["manifest.json"] = json.dumps(manifest).encode()
-    with zipfile.ZipFile(path, "w", compression) as archive:
-        for name, data in members.items():
-            archive.writestr(name, data)
+    write_members(path, members, compression)
 
 
 @pytest.mark.parametrize(
@@ -147,15 +145,12 @@ def test_a_newer_format_says_so(tmp_path: Path) -> None:
 def test_a_header_that_promises_more_than_there_is_allocates_nothing(tmp_path: Path) -> None:
     path = tmp_path / "m"
     vrmf.save(fitted("nmf"), path)
-    with zipfile.ZipFile(path) as archive:
-        members = {name: archive.read(name) for name in archive.namelist()}
+    members = members_of(path)
     name = next(name for name in members if name.endswith("components_.npy"))
     assert b"(3, 6)" in members[name]
     members[name] = members[name].replace(b"(3, 6), }" + b" " * 13, b"(3000000000000, 6), }", 1)
     assert b"(3000000000000, 6)" in members[name]
-    with zipfile.ZipFile(path, "w") as archive:
-        for member, data in members.items():
-            archive.writestr(member, data)
+    write_members(path, members)
     with pytest.raises(ValueError):
         vrmf.load(path)
 
@@ -163,15 +158,12 @@ def test_a_header_that_promises_more_than_there_is_allocates_nothing(tmp_path: P
 def test_indices_outside_of_a_sparse_matrix_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "m"
     vrmf.save(fitted("smooth-dictionary-learning"), path)
-    with zipfile.ZipFile(path) as archive:
-        members = {name: archive.read(name) for name in archive.namelist()}
+    members = members_of(path)
     for name in members:
         if name.endswith("indices.npy"):
             header, entries = members[name][:128], np.frombuffer(members[name][128:], dtype=np.int32)
             members[name] = header + np.full_like(entries, 2**28).tobytes()
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, data in members.items():
-            archive.writestr(name, data)
+    write_members(path, members)
     with pytest.raises(ValueError, match="ind"):
         vrmf.load(path)
 
@@ -211,12 +203,6 @@ def test_whatever_is_changed_in_a_file_it_is_read_or_refused_in_one_way(tmp_path
             assert str(error).startswith(str(place))
 
 
-def nodes(value: Any) -> list[Any]:
-    """Return all containers in a value of JSON."""
-    inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else []
-    return [value] * bool(inside) + [node for part in inside for node in nodes(part)]
-
-
 @pytest.mark.slow
 def test_whatever_is_changed_in_a_manifest_it_is_read_or_refused_in_one_way(tmp_path: Path) -> None:
     path, rng = tmp_path / "m", np.random.default_rng(0)
@@ -227,7 +213,7 @@ def test_whatever_is_changed_in_a_manifest_it_is_read_or_refused_in_one_way(tmp_
     others: list[Any] = [None, True, -1, 10**30, 1e300, "word", [], {}, array]
     for _ in range(300):
         manifest = json.loads(text)
-        every = nodes(manifest)
+        every = containers(manifest)
         node = every[rng.integers(len(every))]
         key = rng.choice(list(node)) if isinstance(node, dict) else int(rng.integers(len(node)))
         node[key] = others[rng.integers(len(others))]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tables import FORMULATIONS, generator
+from tables import FORMULATIONS, every_formulation, generator, problem_of
 from vrmf._atoms import sweep_atoms
 from vrmf.arrays import Array
 from vrmf.coding import Coder
@@ -26,13 +26,6 @@ from vrmf.surrogate import atom_set, by_atoms, descend_surrogate
 from vrmf.terms import AbstractRowTerm, Free, NonNegative, Ridge, Simplex, UnitBall
 
 EXACT = Coder(tol=1e-12)
-
-every_formulation = pytest.mark.parametrize("name", FORMULATIONS)
-
-
-def problem_of(name: str) -> tuple[Problem, Array]:
-    formulation, X, D = FORMULATIONS[name](generator(name))
-    return Problem(formulation, LocalSource(X)), D
 
 
 def many_rows(n: int = 4000) -> tuple[Problem, Array]:

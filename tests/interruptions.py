@@ -15,7 +15,7 @@ class Interruption(Exception):
 
 @contextmanager
 def interrupted_before(
-    step: int, solver: type[Any], error: type[BaseException] = Interruption
+    step: float, solver: type[Any], error: type[BaseException] = Interruption
 ) -> Iterator[None]:
     """Let the solver take so many steps and raise the error instead of the next one."""
     take_step, left = solver.step, step

@@ -104,12 +104,13 @@ def test_a_full_step_keeps_its_promise(name: str) -> None:
     assert lowest <= first.objective * (1 - 0.5 * first.relative_stationarity)
 
 
-@pytest.mark.parametrize("scale", [1e-6, 1e6])
+@pytest.mark.parametrize("power", [-60, -6, 6, 60])
 @every_estimator
-def test_it_does_not_depend_on_the_scale_of_the_data(name: str, scale: float) -> None:
-    small = automatic(name, solver="batch", max_iter=5).fit(X)
-    large = automatic(name, solver="batch", max_iter=5).fit(scale * X)
-    assert large.relative_stationarity_ == pytest.approx(small.relative_stationarity_, rel=1e-3)
+def test_it_does_not_depend_on_the_scale_of_the_data(name: str, power: int) -> None:
+    scale = 10.0 ** (0.8 * power if name == "low-rank-representation" else power)  # whose range is smaller
+    model = automatic(name, solver="batch", max_iter=5).fit(X)
+    scaled = automatic(name, solver="batch", max_iter=5).fit(scale * X)
+    assert scaled.relative_stationarity_ == pytest.approx(model.relative_stationarity_, rel=1e-3)
 
 
 @pytest.mark.parametrize("name", ROTATING)
@@ -324,18 +325,6 @@ def test_the_default_tolerance_leaves_little_to_gain(name: str) -> None:
 def test_robust_pca_stops_where_it_says() -> None:
     model = RobustPCA(2, random_state=0).fit(X)
     assert model.stop_reason_.startswith("stationary") and model.relative_stationarity_ <= model.tol
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.filterwarnings("ignore:.*No component stands out from the noise:UserWarning")
-@every_estimator
-@pytest.mark.parametrize("power", [-60, 60])
-def test_codes_that_left_the_range_of_numbers_certify_nothing(name: str, power: int) -> None:
-    scale = 10.0 ** (0.8 * power if name == "low-rank-representation" else power)  # whose range is smaller
-    model = automatic(name, max_iter=2, tol=1e-6).fit(scale * X)
-    if model.stop_reason_.startswith("stationary"):
-        problem = Problem(model.formulation_, as_source(scale * X))
-        assert math.isfinite(problem.stats(model.components_, Coder(tol=1e-8)).code_error)
 
 
 @pytest.mark.parametrize("kind", ["P5", "P6", "P8"])

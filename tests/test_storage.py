@@ -40,7 +40,7 @@ def test_a_model_comes_back_bit_for_bit(name: str, tmp_path: Path) -> None:
     vrmf.save(model, tmp_path / "model.vrmf")
     same = vrmf.load(tmp_path / "model.vrmf")
     assert type(same) is type(model)
-    assert same.history_ == model.history_ or np.isnan(model.history_["objective"]).any()
+    np.testing.assert_equal(same.history_, model.history_)
     assert same.formulation_ == model.formulation_ and same.solver_ == model.solver_
     assert same.stop_reason_ == model.stop_reason_ and same.n_iter_ == model.n_iter_
     for ours, theirs in zip(same.decompose(X), model.decompose(X), strict=True):
@@ -151,7 +151,7 @@ def test_a_header_that_promises_more_than_there_is_allocates_nothing(tmp_path: P
     members[name] = members[name].replace(b"(3, 6), }" + b" " * 13, b"(3000000000000, 6), }", 1)
     assert b"(3000000000000, 6)" in members[name]
     write_members(path, members)
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match="is not a model file of vrmf, or is damaged"):
         vrmf.load(path)
 
 

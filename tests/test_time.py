@@ -95,6 +95,7 @@ def test_records_are_off_the_clock(clock: ManualClock) -> None:
     plain = make("nmf", max_time=15.0, max_iter=10_000).fit(X)
     recorded = make("nmf", max_time=15.0, max_iter=10_000, record_every=1).fit(X)
     assert recorded.n_steps_ == plain.n_steps_
+    assert recorded.history_["seconds"] == plain.history_["seconds"]
 
 
 def test_iterates_end_when_time_is_over(clock: ManualClock) -> None:

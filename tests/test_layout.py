@@ -93,6 +93,13 @@ def test_samples_of_one_seed_nest_and_pieces_add_up(bounds: list[int], sampling:
         before, reached = within, last
 
 
+def test_samples_of_other_seeds_have_other_rows() -> None:
+    layout = Layout([0, 1000])
+    one, other = (numbers(layout, layout.sample(100, seed)) for seed in (7, 8))
+    assert not np.array_equal(one, other)
+    assert layout.sample(500, 7) is not None and layout.sample(501, 7) is None, "half of all at most"
+
+
 # Mini-batches ------------------------------------------------------------------------------------
 
 

@@ -84,7 +84,9 @@ def test_a_callback_ends_a_fit_without_a_warning() -> None:
 def test_a_fit_that_a_callback_ended_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
     kept: Any = {"checkpoint": tmp_path / "c", "checkpoint_every": 1e9}  # saved at its end alone
     assert model(**kept).set_callbacks(Recording(stop_after=2)).fit(X).n_iter_ == 2
-    resumed, uninterrupted = model(**kept).fit(X), model().fit(X)
+    told = Recording()
+    resumed, uninterrupted = model(**kept).set_callbacks(told).fit(X), model().fit(X)
+    assert told.count("end", "epoch") < 6, "the first two epochs are not done again"
     np.testing.assert_array_equal(resumed.components_, uninterrupted.components_)
     assert resumed.history_["objective"][-1] == uninterrupted.history_["objective"][-1]
 

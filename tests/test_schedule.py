@@ -96,6 +96,13 @@ def test_mini_batches_of_a_pass_follow_each_other_on_every_track(
     assert BatchPlan.between(0, found, 0, total).rows_by_chunk() == dict(enumerate(sizes))
 
 
+def test_tracks_do_not_reach_new_chunks_together() -> None:
+    found = tracks([10] * 12, 3)
+    for row in range(1, 40):
+        plan = BatchPlan.between(0, found, 3 * row, 3 * row + 3)  # a row of each track
+        assert sum(start in track.begins for track, start in zip(found, plan.starts, strict=True)) <= 1
+
+
 def test_a_pass_that_is_over_needs_no_chunk() -> None:
     found = tracks(SIZES["equal"], 3)
     assert BatchPlan.between(0, found, 110, 120).next_chunk() is None

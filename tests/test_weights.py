@@ -32,7 +32,7 @@ may_end_early = pytest.mark.filterwarnings(f"ignore::{ConvergenceWarning.__modul
 
 def patches() -> Array:
     grey = load_sample_image("china.jpg").mean(axis=2) / 255
-    windows = np.lib.stride_tricks.sliding_window_view(grey, (6, 6))[::30, ::30]
+    windows = np.lib.stride_tricks.sliding_window_view(grey, (6, 6))[::45, ::45]
     return windows.reshape(-1, 36)
 
 

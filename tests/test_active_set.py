@@ -171,7 +171,7 @@ def test_no_round_raises_the_objective(name: str, change: Any) -> None:
         assert np.all(np.array(after) <= np.array(before) + 1e-9 * (1 + np.abs(before)))
 
 
-def test_rounds_are_bounded_and_told() -> None:
+def test_rounds_are_bounded_and_counted() -> None:
     rng = generator("rounds")
     D, X = unit_atoms(rng, 60, 20), rng.normal(size=(40, 20))
     system, form = System.of(Atoms(D), 0.0), EntrywiseForm(0.0, 0.01)

@@ -122,7 +122,7 @@ def test_it_does_not_depend_on_a_rotation(name: str) -> None:
     assert there.relative_stationarity == pytest.approx(here.relative_stationarity, rel=1e-3)
 
 
-def test_solvers_and_starts_mean_the_same_by_it() -> None:
+def test_a_stationary_dictionary_is_stationary_for_every_solver() -> None:
     """A dictionary that one solver calls stationary is stationary for every other, from any start."""
     for init in ("data", "svd", "random"):
         D = DictionaryLearning(3, init=init, solver="batch", random_state=0).fit(X).components_
@@ -178,7 +178,7 @@ def test_figures_are_of_the_dictionary_that_is_returned(name: str, solver: str) 
 @codes_may_stop_short
 @pytest.mark.parametrize("solver", ["vr", "batch"])
 @every_estimator
-def test_history_tells_of_the_iterate_in_its_row(name: str, solver: str) -> None:
+def test_each_row_of_the_history_is_of_its_iterate(name: str, solver: str) -> None:
     model = make(name, solver=solver, max_iter=4).fit(X)
     problem = Problem(model.formulation_, as_source(X))
     walk = list(make(name, solver=solver, max_iter=4).iterate(X))
@@ -190,7 +190,7 @@ def test_history_tells_of_the_iterate_in_its_row(name: str, solver: str) -> None
 
 
 @pytest.mark.slow
-def test_many_rows_that_a_last_noisy_step_would_spoil() -> None:
+def test_a_fit_of_many_rows_returns_a_stationary_dictionary() -> None:
     rng = np.random.default_rng(0)
     many = rng.random((8000, 5)) @ rng.random((5, 12)) + 0.05 * rng.random((8000, 12))
     for kind in (DictionaryLearning, GroupDictionaryLearning):
@@ -201,7 +201,7 @@ def test_many_rows_that_a_last_noisy_step_would_spoil() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("k", [3, 5])
-def test_smooth_atoms_of_nearly_collinear_rows(k: int) -> None:
+def test_nearly_collinear_rows_are_fitted_to_the_tolerance(k: int) -> None:
     """Sweeps over the atoms would creep here, and slow progress is not arrival."""
     rng = np.random.default_rng(0)
     flat = np.abs(rng.random((60, 2)) @ rng.random((2, 12)) + 0.01 * rng.standard_normal((60, 12)))
@@ -278,7 +278,7 @@ def test_a_fit_that_still_gains_is_not_stationary() -> None:
     assert rule(moment(None), after_passes(1.0)) is not None, "nothing older is known"
 
 
-def test_what_was_gained_is_told_over_a_pass_or_more() -> None:
+def test_the_recent_gain_is_over_at_least_a_pass() -> None:
     history = after_passes(1.3, 1.2, 1.0)
     assert history.recent_gain == pytest.approx(0.2)
     between = measurement(1e-7, 0.8, is_exact=True)

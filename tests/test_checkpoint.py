@@ -111,14 +111,16 @@ def assert_goes_on(interrupted: Any, path: Path, X: Any, **options: Any) -> None
 @pytest.mark.parametrize("name", ["nmf", "robust-pca"])
 @pytest.mark.parametrize("solver", SOLVERS)
 @codes_may_stop_short
-def test_any_solver_goes_on_where_it_was(interrupted: Any, solver: str, name: str, tmp_path: Path) -> None:
+def test_any_solver_continues_with_the_same_bits(
+    interrupted: Any, solver: str, name: str, tmp_path: Path
+) -> None:
     assert_goes_on(interrupted, tmp_path / "c", corrupted(X), solver=solver, name=name)
 
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @codes_may_stop_short
-def test_any_estimator_goes_on_where_it_was(
+def test_any_estimator_continues_with_the_same_bits(
     interrupted: Any, name: str, dtype: Any, tmp_path: Path
 ) -> None:
     rows = corrupted(X[:100]).astype(dtype)
@@ -127,7 +129,7 @@ def test_any_estimator_goes_on_where_it_was(
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
-def test_the_law_of_samples_is_on_samples(solver: str, tmp_path: Path) -> None:
+def test_the_solvers_of_these_tests_reach_every_kind_of_anchor(solver: str, tmp_path: Path) -> None:
     """The table reaches the states that it is there for."""
     solver_value, seen = model(solver)._solver(), set()
     for current in model(solver).iterate(X):
@@ -148,7 +150,7 @@ def test_saving_changes_nothing_and_more_epochs_go_on(solver: str, tmp_path: Pat
     assert_same(resumed, reference)
 
 
-def test_what_is_free_may_change(interrupted: Any, tmp_path: Path) -> None:
+def test_parameters_that_do_not_change_the_path_may_differ(interrupted: Any, tmp_path: Path) -> None:
     kept: Any = {"checkpoint": tmp_path / "c", "checkpoint_every": LATER}
     interrupted(model("vr", **kept, n_jobs=2, max_iter=2, tol=1e-9), X, 20)
     resumed = model("vr", **kept, max_time=100.0).fit(X)
@@ -156,7 +158,9 @@ def test_what_is_free_may_change(interrupted: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError, SystemExit])
-def test_whatever_ends_a_fit_is_saved(interrupted: Any, error: type[BaseException], tmp_path: Path) -> None:
+def test_a_fit_that_any_error_ends_is_saved(
+    interrupted: Any, error: type[BaseException], tmp_path: Path
+) -> None:
     path = tmp_path / "c"
     interrupted(model("vr", checkpoint=path), X, 23, error)
     assert saved_step(path) == 23
@@ -192,7 +196,7 @@ def test_an_interrupt_while_history_is_written_leaves_a_sound_file(
     assert_same(model("vr", **options, **kept).fit(X), reference)
 
 
-def test_a_fit_that_diverges_ends_alike(tmp_path: Path) -> None:
+def test_a_resumed_fit_that_diverges_ends_as_an_uninterrupted_one(tmp_path: Path) -> None:
     """Its file keeps the last sound iterate, from which it diverges again."""
     terms: Any = {"name": "matrix-factorization", "code": Box(0.5, 1.0), "dictionary": Free()}
 
@@ -206,7 +210,9 @@ def test_a_fit_that_diverges_ends_alike(tmp_path: Path) -> None:
     assert_same(fit(checkpoint=tmp_path / "c"), fit())
 
 
-def test_seconds_and_lines_go_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_seconds_and_lines_of_progress_continue_in_a_resumed_fit(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     kept: Any = {"checkpoint": tmp_path / "c", "verbose": 1}
     first = model("batch", max_iter=3, **kept).fit(X)
     second = model("batch", max_iter=5, **kept).fit(X)
@@ -218,12 +224,14 @@ def test_seconds_and_lines_go_on(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert third.n_steps_ == 5 and "max_time" in third.stop_reason_
 
 
-def test_codes_of_a_resumed_fit(tmp_path: Path) -> None:
+def test_a_resumed_fit_has_the_same_codes(tmp_path: Path) -> None:
     first = model("vr", checkpoint=tmp_path / "c").fit_transform(X)
     np.testing.assert_array_equal(model("vr", checkpoint=tmp_path / "c").fit_transform(X), first)
 
 
-def test_a_random_state_that_is_shared_is_left_alike(interrupted: Any, tmp_path: Path) -> None:
+def test_a_resumed_fit_leaves_a_shared_random_state_as_an_uninterrupted_one(
+    interrupted: Any, tmp_path: Path
+) -> None:
     kept: Any = {"checkpoint": tmp_path / "c"}
     reference = model("smm", random_state=np.random.RandomState(5)).fit(X)
     interrupted(model("smm", random_state=np.random.RandomState(5), **kept), X, 7)
@@ -242,7 +250,7 @@ def test_iterate_and_streams_ignore_checkpoints(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_a_warm_start_is_told_by_its_dictionary(interrupted: Any, tmp_path: Path) -> None:
+def test_a_warm_start_is_identified_by_its_dictionary(interrupted: Any, tmp_path: Path) -> None:
     path = tmp_path / "c"
 
     def warm(epochs: int, **options: Any) -> AbstractFactorizer:
@@ -402,7 +410,7 @@ def test_other_parameters_are_refused(options: dict[str, Any], message: str, kep
         model(**({"solver": "vr"} | options), checkpoint=kept).fit(X)
 
 
-def test_every_difference_is_told(kept: Path) -> None:
+def test_every_difference_is_listed(kept: Path) -> None:
     other = model("vr", checkpoint=kept, alpha=0.5).set_params(
         solver=VR(batch_size=7, coder=vrmf.solvers.Coder(tol=1e-3))
     )
@@ -417,7 +425,7 @@ def test_every_difference_is_told(kept: Path) -> None:
         assert message in str(told.value)
 
 
-def test_equal_values_are_equal(interrupted: Any, tmp_path: Path) -> None:
+def test_equal_parameters_in_another_form_are_the_same_fit(interrupted: Any, tmp_path: Path) -> None:
     """By name or by value, as a list or as a tuple, 1 or 1.0."""
     kept: Any = {"name": "group-dictionary-learning", "checkpoint": tmp_path / "c", "n_components": 4}
     written: Any = {"alpha": 1, "groups": [[0, 1], [2, 3]], "group_weights": (1, 2.0)}
@@ -576,7 +584,7 @@ def test_a_save_that_fails_leaves_the_old_file(
     assert_same(model("vr", checkpoint=path).fit(X), model("vr").fit(X))
 
 
-def test_leftovers_of_the_dead_are_removed_and_of_the_living_are_not(tmp_path: Path) -> None:
+def test_partial_files_are_removed_unless_their_process_runs(tmp_path: Path) -> None:
     path = tmp_path / "c"
     dead, living, other = (tmp_path / name for name in (f".c.{2**22 + 1}-a.partial", "", ".d.1-a.partial"))
     living = tmp_path / f".c.{os.getpid()}-b.partial"
@@ -589,7 +597,7 @@ def test_leftovers_of_the_dead_are_removed_and_of_the_living_are_not(tmp_path: P
     assert not living.exists()
 
 
-def test_a_link_stays_a_link(tmp_path: Path) -> None:
+def test_a_checkpoint_through_a_link_keeps_the_link(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "c").symlink_to(tmp_path / "elsewhere" / "c")
     model("batch", max_iter=2, checkpoint=tmp_path / "c").fit(X)
@@ -635,7 +643,7 @@ def test_large_arrays_are_not_copied(tmp_path: Path) -> None:
     assert came.flags.f_contiguous and came.flags.writeable
 
 
-def test_types_that_a_value_holds() -> None:
+def test_all_types_inside_a_value_are_found() -> None:
     assert types_in({"a": [L1(1.0) + NonNegative()], "b": 3}) == {L1, NonNegative, vrmf.terms.Sum}
     names = {kind.__name__ for kind in declared_types(VRState)}
     assert names >= {"VRState", "SMMState", "Anchor", "Stats", "WorstRows", "Usage", "Measurement"}
@@ -661,7 +669,9 @@ def fork_server() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("solver", SOLVERS)
-def test_killed_fits_end_as_if_nothing_had_been(solver: str, fork_server: None, tmp_path: Path) -> None:
+def test_killed_fits_end_with_the_bits_of_an_uninterrupted_fit(
+    solver: str, fork_server: None, tmp_path: Path
+) -> None:
     rng, reference, path = generator(f"kills {solver}"), model(solver).fit(X), tmp_path / "c"
     pause = 1 / reference.n_steps_
     kills, finished, steps = 0, 0, [0]

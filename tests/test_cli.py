@@ -62,7 +62,7 @@ def test_bad_options_are_refused() -> None:
     assert result.exit_code == 2 and "x>=20" in result.output
 
 
-def test_the_version() -> None:
+def test_the_command_prints_the_version() -> None:
     assert vrmf.__version__ in CliRunner().invoke(main, ["--version"]).output
 
 
@@ -139,7 +139,7 @@ def test_a_spent_budget_warns_without_a_traceback(data: Path, tmp_path: Path) ->
     )
 
 
-def test_unfinished_codes_of_a_transformation_are_told(
+def test_a_transformation_warns_of_unfinished_codes(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = vrmf.RobustPCA(3, max_iter=2, tol=0, random_state=0, n_jobs=1).fit(np.load(data))
@@ -173,7 +173,9 @@ WRONG = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_errors_of_a_fit_are_told_plainly(case: str, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_errors_of_a_fit_are_one_message_without_a_traceback(
+    case: str, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(data.parent)
     monkeypatch.setattr(fitting, "CLUSTER_SECONDS", 0.5)
     Path("rows.doc").write_text("1,2")
@@ -186,7 +188,7 @@ def test_errors_of_a_fit_are_told_plainly(case: str, data: Path, monkeypatch: py
 
 
 @pytest.mark.parametrize("command", ["suggest", "fit", "bench", "transform"])
-def test_bad_options_of_a_file_are_told_in_one_line(command: str, data: Path, tmp_path: Path) -> None:
+def test_bad_options_of_a_file_are_refused_in_one_line(command: str, data: Path, tmp_path: Path) -> None:
     vrmf.save(vrmf.NMF(2, tol=0.1, random_state=0).fit(rows(80)), tmp_path / "model.vrmf")
     model = [tmp_path / "model.vrmf"] if command == "transform" else []
     for options, message in {

@@ -79,7 +79,7 @@ def units(model: Formulation, X: Array, D: Array) -> Array:
 
 
 @every_formulation
-def test_the_tables_dictionary_is_feasible_and_its_terms_bite(name: str) -> None:
+def test_the_dictionary_of_the_table_is_feasible_and_its_terms_matter(name: str) -> None:
     model, X, D = instance(name)
     assert np.isfinite(model.dictionary.value(D))
     model.check_width(len(D), X.shape[1])
@@ -370,7 +370,7 @@ def test_single_precision_stays_single(name: str, method: str) -> None:
 
 @every_formulation
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_the_quality_of_codes_is_told_in_the_same_types(name: str, dtype: type) -> None:
+def test_errors_and_iterations_have_the_same_types_in_both_precisions(name: str, dtype: type) -> None:
     model, X, D = instance(name)
     for code in (model.code, Ridge(0.1)):
         codes = EXACT.encode(X.astype(dtype), Atoms(D.astype(dtype)), code, model.outliers)

@@ -77,7 +77,7 @@ def test_all_get_the_start_the_weights_and_the_threads_of_a_fit(monkeypatch: pyt
     assert np.linalg.norm(X - codes @ first.D) <= 1.001 * np.linalg.norm(X) * found.curves[1].error[0]
 
 
-def test_a_library_that_fails_is_told_and_the_others_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_library_that_fails_is_reported_and_the_others_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
     def early(setting: Any) -> Contestant:
         raise AttributeError("no such\nfunction")
 
@@ -165,7 +165,7 @@ def test_rows_beyond_the_bounds_are_left_out_evenly(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.slow
-def test_the_command_tells_a_table_and_draws_a_picture(tmp_path: Path) -> None:
+def test_the_command_prints_a_table_and_draws_a_picture(tmp_path: Path) -> None:
     np.save(tmp_path / "rows.npy", X)
     data, picture = str(tmp_path / "rows.npy"), tmp_path / "seconds.png"
     words = [

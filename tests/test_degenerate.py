@@ -220,7 +220,7 @@ def fit_iterations(model: Any, X: Array) -> Any:
         return model.fit(X)
 
 
-def test_fits_whose_codes_are_not_unique_get_somewhere() -> None:
+def test_codes_after_fits_whose_codes_are_not_unique_are_finished() -> None:
     # more atoms than features; few distinct columns; one entry far off
     rng = generator("fits")
     spiked = rng.random((60, 7))

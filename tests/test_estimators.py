@@ -168,7 +168,7 @@ def test_components_that_rotate_are_orthogonal_and_ordered(name: str) -> None:
 
 @every_solver
 @every_estimator
-def test_objective_and_scores(name: str, solver: str) -> None:
+def test_objective_and_scores_agree(name: str, solver: str) -> None:
     model = fitted(name, solver)
     assert model.objective(X) == pytest.approx(model.objective_, rel=1e-6)
     assert model.score(X) == -model.objective(X)
@@ -321,7 +321,7 @@ def test_fit_transform_solves_no_code_twice(name: str, solved: list[int]) -> Non
 
 @every_solver
 @pytest.mark.parametrize("name", ["dictionary-learning", "robust-pca"])
-def test_records_of_every_epoch(name: str, solver: str) -> None:
+def test_every_epoch_is_recorded_without_changing_the_path(name: str, solver: str) -> None:
     model = make(name, solver=solver, record_every=1, max_iter=3).fit(X)
     frame = pandas.DataFrame(model.history_)
     walk = list(make(name, solver=solver, max_iter=3).iterate(X))
@@ -335,7 +335,7 @@ def test_records_of_every_epoch(name: str, solver: str) -> None:
     assert plain.n_passes_ == model.n_passes_
 
 
-def test_records_of_every_second_epoch() -> None:
+def test_every_second_epoch_is_recorded() -> None:
     model = make("nmf", solver="smm", record_every=2, max_iter=5).fit(X)
     known = np.flatnonzero(~np.isnan(model.history_["objective"]))
     assert list(known) == [0, 16, 32, 40]
@@ -606,7 +606,7 @@ def test_the_mean_is_that_of_the_fit() -> None:
 
 @pytest.mark.parametrize("init", [name for name in STARTS if name != "ones"])
 @every_estimator
-def test_names_of_initial_dictionaries(name: str, init: str) -> None:
+def test_named_starts_are_feasible_and_of_full_rank(name: str, init: str) -> None:
     D = first_dictionary(make(name, init=init), X)
     assert D.shape == (K, D_) and D.dtype == np.float64
     assert math.isfinite(fitted(name).formulation_.dictionary.value(D))
@@ -845,7 +845,7 @@ def test_smoothness_makes_atoms_smooth() -> None:
     assert rough > 2 * smooth > 20 * smoother
 
 
-def test_laplacians_of_images() -> None:
+def test_a_laplacian_may_be_given_by_the_shape_of_images() -> None:
     by_shape = make("smooth-dictionary-learning", laplacian=(2, 3)).fit(X)
     matrix = by_shape.formulation_.dictionary.terms[0].matrix  # type: ignore[attr-defined]
     dense = make("smooth-dictionary-learning", laplacian=matrix.toarray()).fit(X)
@@ -891,7 +891,7 @@ def test_a_ridge_shortens_codes(name: str) -> None:
     assert np.linalg.norm(ridged) < 0.7 * np.linalg.norm(plain)
 
 
-def test_bounds_of_codes() -> None:
+def test_codes_keep_their_bounds() -> None:
     codes = make("robust-nmf", max_code=0.5).fit_transform(X)
     assert codes.min() >= 0 and codes.max() == 0.5
     assert np.linalg.norm(fitted("max-norm-decomposition").transform(X), axis=1).max() <= 1 + 1e-10

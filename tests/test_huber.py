@@ -162,7 +162,7 @@ def _dictionary(kind: str, D: Array) -> Array:
 @every_code
 @every_precision
 @cold_or_warm
-def test_degenerate_dictionaries_are_no_exceptions(
+def test_codes_of_degenerate_dictionaries_are_finished(
     kind: str, code: str, dtype: Precision, warm: bool
 ) -> None:
     X, D = rows_and_atoms(12)
@@ -199,7 +199,7 @@ def test_huge_outliers_and_rows_of_zeros(code: str, warm: bool) -> None:
 
 
 @every_code
-def test_starts_far_off_lead_home(code: str) -> None:
+def test_codes_converge_from_a_start_that_is_far_off(code: str) -> None:
     X, D = rows_and_atoms()
     start = 1e6 * generator("far").standard_normal((len(X), len(D)))
     codes = encode(X, D, CODES[code], OUTLIERS["l1"], 1e-8, start=start)
@@ -221,7 +221,7 @@ def test_iterations_are_bounded(code: str, warm: bool, max_iter: int) -> None:
 
 
 @every_code
-def test_time_is_looked_at(code: str) -> None:
+def test_encoding_checks_the_clock(code: str) -> None:
     X, D = rows_and_atoms()
     with watched_by(Clock(limit=0.0)), pytest.raises(OutOfTime):
         encode(X, D, CODES[code], OUTLIERS["l1"])

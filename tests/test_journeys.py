@@ -67,7 +67,7 @@ def cells(n: int = 150, genes: int = 60, parts: int = 3) -> pandas.DataFrame:
     return frame
 
 
-def test_the_walk_of_the_readme(tmp_path: Path) -> None:
+def test_the_commands_of_the_readme_go_from_a_table_to_codes(tmp_path: Path) -> None:
     cells().to_csv(tmp_path / "cells.csv")
     (walk,) = re.findall(r"## From a table to an answer.*?```\n(.*?)```", README, re.DOTALL)
     said = {command.split()[1]: shell(command, tmp_path).stdout for command in walk.splitlines()}
@@ -98,7 +98,7 @@ def test_a_column_of_text_is_named_with_the_option_that_leaves_it_out(tmp_path: 
     )
 
 
-def test_a_video(tmp_path: Path) -> None:
+def test_a_video_is_separated_by_fit_and_transform(tmp_path: Path) -> None:
     scene = moving_scene(40, seed=0)
     np.save(tmp_path / "video.npy", scene.frames.reshape(40, *scene.image_shape).astype(np.float32))
     said = json.loads(shell("vrmf fit video.npy --json --max-time 60 -o video.vrmf", tmp_path).stdout)
@@ -113,7 +113,7 @@ def test_a_video(tmp_path: Path) -> None:
     )
 
 
-def test_a_folder_of_parquet_files(tmp_path: Path) -> None:
+def test_a_folder_of_parquet_files_is_fitted_and_transformed(tmp_path: Path) -> None:
     frame, place = cells(), tmp_path / "samples"
     place.mkdir()
     frame[:80].to_parquet(place / "a.parquet")
@@ -134,7 +134,7 @@ def test_a_budget_that_ends_too_soon_has_an_exit_code_of_its_own(tmp_path: Path)
     shell("vrmf fit rows.npy --model nmf -k 5 --max-iter 1 --tol 0 --force", tmp_path)
 
 
-def test_names_of_models_in_any_case_and_their_slips(
+def test_names_of_models_are_taken_in_any_case_and_misspellings_corrected(
     tmp_path: Path, command: Callable[..., Result]
 ) -> None:
     np.save(tmp_path / "rows.npy", np.random.default_rng(0).random((50, 8)))
@@ -145,7 +145,7 @@ def test_names_of_models_in_any_case_and_their_slips(
     assert "Did you mean robust-pca?" in done.stderr
 
 
-def test_completion_and_a_suggestion_for_scripts(tmp_path: Path) -> None:
+def test_a_suggestion_for_scripts_has_a_command_that_runs(tmp_path: Path) -> None:
     assert "_VRMF_COMPLETE" in shell("vrmf completion bash", tmp_path).stdout
     cells().to_csv(tmp_path / "cells.csv")
     said = json.loads(shell("vrmf suggest cells.csv --drop tissue --json", tmp_path).stdout)
@@ -154,7 +154,7 @@ def test_completion_and_a_suggestion_for_scripts(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("verb", ["suggest", "bench"])
-def test_data_without_rows_are_told_in_one_line(
+def test_data_without_rows_are_refused_in_one_line(
     verb: str, tmp_path: Path, command: Callable[..., Result]
 ) -> None:
     np.save(tmp_path / "empty.npy", np.zeros((0, 5)))
@@ -165,7 +165,7 @@ def test_data_without_rows_are_told_in_one_line(
 
 
 @pytest.mark.parametrize("verb", ["suggest", "fit", "bench"])
-def test_sizes_beyond_all_bounds_are_told_in_one_line(
+def test_sizes_beyond_all_bounds_are_refused_in_one_line(
     verb: str, tmp_path: Path, command: Callable[..., Result]
 ) -> None:
     frame = cells().drop(columns="tissue")
@@ -177,7 +177,7 @@ def test_sizes_beyond_all_bounds_are_told_in_one_line(
     assert line.startswith("Error: The data are of size 1.0e+308. In float64 use sizes between")
 
 
-def test_names_do_not_steer_a_terminal(tmp_path: Path) -> None:
+def test_control_characters_in_names_are_escaped(tmp_path: Path) -> None:
     names = [
         "red\x1b[31m",
         "two\nlines",
@@ -212,7 +212,7 @@ def piped(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="names of files are bytes")
-def test_names_of_files_that_are_no_text(tmp_path: Path) -> None:
+def test_names_of_files_that_are_no_utf8_are_read_or_refused(tmp_path: Path) -> None:
     X = np.random.default_rng(0).random((60, 8))
     np.save(os.fsdecode(os.fsencode(tmp_path) + b"/bad\xff.npy"), X)
     for name in (b"/bad\xff.csv", b"/bad\xff.parquet"):
@@ -230,7 +230,7 @@ def test_names_of_files_that_are_no_text(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
-def test_output_that_cannot_be_written_is_told_in_one_line(tmp_path: Path) -> None:
+def test_output_that_cannot_be_written_is_an_error_of_one_line(tmp_path: Path) -> None:
     vrmf.save(vrmf.NMF(2, tol=0.1, random_state=0).fit(np.eye(5)), tmp_path / "m.vrmf")
     for command in ("info m.vrmf", "info m.vrmf --json", "completion bash"):
         done = piped(f"vrmf {command} > /dev/full", tmp_path)

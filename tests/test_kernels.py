@@ -346,7 +346,7 @@ def zero_dictionary(D: Array) -> Array:
 )
 @every_slope
 @every_box
-def test_pivoting_of_dependent_atoms_finds_an_optimum_or_says_no(
+def test_pivoting_of_dependent_atoms_finds_an_optimum_or_declines(
     box: str, slope: float, change: Any
 ) -> None:
     form, rng = EntrywiseForm(0.0, slope, *BOXES[box]), generator(box)
@@ -364,7 +364,7 @@ def test_pivoting_of_dependent_atoms_finds_an_optimum_or_says_no(
 
 
 @every_precision
-def test_pivoting_with_an_inverse_says_no_as_well_where_it_takes_atoms_for_dependent(
+def test_pivoting_with_an_inverse_declines_where_elimination_finds_dependent_atoms(
     dtype: Precision,
 ) -> None:
     # Two atoms are so close that elimination finds them equal, while A⁻¹ is still of use.

@@ -163,7 +163,7 @@ def test_a_chunk_is_active_in_one_run_of_a_pass(bounds: list[int], window: int) 
 
 
 @pytest.mark.parametrize("window", [1, 2, 4])
-def test_a_mini_batch_comes_from_the_window_and_tells_what_comes_next(window: int) -> None:
+def test_a_mini_batch_comes_from_the_window_and_announces_the_next_chunk(window: int) -> None:
     layout = Layout(range(0, 2001, 50), "blocks", window)
     announced: set[int] = set()
     surprises = 0

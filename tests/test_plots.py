@@ -83,7 +83,7 @@ def test_a_model_that_is_not_fitted_is_refused(name: str) -> None:
 
 @pytest.mark.parametrize("name", PICTURES)
 @pytest.mark.parametrize("k", [1, 2, 7])
-def test_any_number_of_atoms(name: str, k: int) -> None:
+def test_any_number_of_atoms_can_be_drawn(name: str, k: int) -> None:
     ax = PICTURES[name](fitted(n_components=k), Figure().subplots())
     ax.get_figure().canvas.draw()
 
@@ -181,7 +181,7 @@ def test_the_most_used_atoms_are_drawn_if_there_are_too_many() -> None:
         ({"count": 0}, "`count` is 0. Use at least 1"),
     ],
 )
-def test_atoms_refuse(options: Any, told: str) -> None:
+def test_bad_options_of_atoms_are_refused(options: Any, told: str) -> None:
     with pytest.raises(ValueError, match=told):
         plots.atoms(fitted(), **options)
 

@@ -185,7 +185,7 @@ def test_grey_levels_have_the_noise_of_rounding() -> None:
     assert model.rank_ == RANK and model.noise_ == pytest.approx(12**-0.5, rel=0.3)
 
 
-def test_a_rank_that_is_too_high_is_said_in_words() -> None:
+def test_a_rank_at_its_bound_warns() -> None:
     X = generator("too high").standard_normal((24, 20))
     with pytest.warns(UserWarning, match=r"The rank has reached 10, .* calls for more"):
         model = RobustPCA(alpha=0.1, outlier_alpha=10.0, random_state=0).fit(X)
@@ -193,7 +193,7 @@ def test_a_rank_that_is_too_high_is_said_in_words() -> None:
 
 
 @pytest.mark.slow
-def test_nothing_but_noise_is_said_in_words() -> None:
+def test_data_of_noise_alone_warn() -> None:
     with pytest.warns(UserWarning, match="No component stands out from the noise"):
         RobustPCA(random_state=0).fit(generator("words").standard_normal((60, 40)))
 
@@ -303,7 +303,7 @@ def test_scaled_data_give_the_scaled_path(name: str, c: float) -> None:
     assert np.linalg.norm(scaled - L) < 1e-2 * np.linalg.norm(L)
 
 
-def test_the_record_tells_stages_and_atoms() -> None:
+def test_the_history_has_stages_and_numbers_of_atoms() -> None:
     X, _, _ = problem()
     model = RobustPCA(random_state=0).fit(X)
     frame = pandas.DataFrame(model.history_)
@@ -519,7 +519,7 @@ def test_models_of_low_rank_recover_as_robust_pca_does(kind: Any, noise: float) 
     assert np.mean(model.outlier_mask(X) == (S != 0)) > 0.998
 
 
-def test_the_range_of_low_rank_representation_is_said_in_words() -> None:
+def test_sizes_outside_the_range_of_low_rank_representation_are_refused() -> None:
     X = problem()[0]
     for factor in (1e-55, 1e55):
         with pytest.raises(ValueError, match=r"use sizes between 5.3e-52 and 2.4e\+51: rescale X"):
@@ -631,7 +631,7 @@ def test_the_rows_of_the_record_fit_the_stages_of_the_path() -> None:
     assert seen[0][0] / seen[-1][0] >= 0.75 / ROUNDING["float64"]
 
 
-def test_corrupted_rows_of_the_shells_are_fitted_by_default() -> None:
+def test_the_small_rows_of_other_tests_are_fitted_by_default() -> None:
     """The small rows of other tests, whose fits are cut after two epochs there."""
     X = corrupted(rows(n=60))
     model = RobustPCA(random_state=0).fit(X)
@@ -639,7 +639,7 @@ def test_corrupted_rows_of_the_shells_are_fitted_by_default() -> None:
 
 
 @pytest.mark.parametrize("solver", ["vr", "smm"])
-def test_noise_that_differs_between_features_does_not_blow_the_fit_up(solver: str) -> None:
+def test_noise_that_differs_between_features_does_not_make_atoms_diverge(solver: str) -> None:
     """Without shrinkage, atoms that fit the noisiest features would grow until the budget ends."""
     rng = np.random.default_rng(100)
     L = rng.standard_normal((200, 5)) @ rng.standard_normal((5, 100))

@@ -211,14 +211,14 @@ def test_the_sample_keeps_none_of_the_batches_alive() -> None:
     assert seen.rows.base is None
 
 
-def test_how_many_rows_are_kept() -> None:
+def test_the_number_of_remembered_rows_follows_their_size() -> None:
     assert remembered_rows(1) == MOST_ROWS and remembered_rows(10**9) == FEWEST_ROWS
     assert remembered_rows(256) == 256
     model = make("low-rank-representation", n_components=100)
     assert model._remembered_rows(256) == 2000
 
 
-def test_a_model_that_remembers_nothing_goes_on_with_its_weights() -> None:
+def test_a_stream_without_a_sample_of_its_rows_keeps_its_weights() -> None:
     model = make("robust-nmf").fit(X)
     before = told_weights(model)
     del stream_of(model).weights["seen"]  # as in files of earlier versions

@@ -111,7 +111,7 @@ def test_timed_formulations_accept_their_data(name: str) -> None:
     assert costs.codes_seconds(name, 32, 6, repeats=1) > 0
 
 
-def test_markdown_tells_floats_by_three_digits() -> None:
+def test_markdown_shows_floats_with_three_digits() -> None:
     assert markdown(["a", "b"], [[1.23456, "x"]]) == "| a | b |\n| --- | --- |\n| 1.23 | x |"
 
 

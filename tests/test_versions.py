@@ -90,7 +90,7 @@ def test_the_papers_algorithm_of_earlier_versions_is_a_solver_of_its_own() -> No
     assert reader.decode(node) == VR(batch_size=7, step_size=0.5)
 
 
-def test_what_a_solver_has_lost_is_told() -> None:
+def test_options_of_a_solver_that_no_longer_exist_warn() -> None:
     reader = Reader.__new__(Reader)
     reader.kinds = by_name(VALUES)
     node = {"$": "value", "type": "VR", "fields": {"literal": False, "option": "random", "tau": None}}

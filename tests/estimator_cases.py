@@ -33,7 +33,7 @@ GIVEN: dict[str, dict[str, Any]] = {
 every_estimator = pytest.mark.parametrize("name", NAMES)
 every_solver = pytest.mark.parametrize("solver", tuple(SOLVERS))
 
-#: Dependent atoms under outliers may leave a code short of the tolerance: an outcome, not an error.
+#: With dependent atoms and outliers a code may miss the tolerance, which is a warning.
 codes_may_stop_short = pytest.mark.filterwarnings(
     "ignore:.*codes stopped:sklearn.exceptions.ConvergenceWarning"
 )
@@ -64,7 +64,7 @@ def automatic(name: str, **options: Any) -> AbstractFactorizer:
 
 @functools.cache
 def fitted(name: str, solver: str = "vr", max_iter: int = 2) -> AbstractFactorizer:
-    """Return the small model of :func:`rows` with outliers, fitted once for all tests: only look at it."""
+    """Return the small model of :func:`rows` with outliers, which is shared: tests must not change it."""
     return make(name, solver=solver, max_iter=max_iter).fit(corrupted(rows()))
 
 

@@ -55,7 +55,7 @@ def generator(name: str) -> np.random.Generator:
 
 @dataclass(frozen=True)
 class AsymmetricL1(AbstractRowTerm):
-    """A user's own term, f(z) = up · Σⱼ max(zⱼ, 0) + down · Σⱼ max(−zⱼ, 0), with nothing but the need."""
+    """A user's own term, f(z) = up · Σⱼ max(zⱼ, 0) + down · Σⱼ max(−zⱼ, 0), with the methods required."""
 
     up: float
     down: float

@@ -73,7 +73,7 @@ every_change = pytest.mark.parametrize(
 
 
 def solved(term: AbstractRowTerm, X: Array, D: Array, start: Array | None = None, tol: float = 1e-9) -> Any:
-    """The codes of the kernel alone, with nothing to fall back on."""
+    """Return the codes of the active-set kernel alone, without another method after it."""
     known = term.canonical
     assert known is not None
     task = Task(Block(X), Atoms(D), term, Absent(), tol, 500, start)
@@ -102,7 +102,7 @@ def test_codes_are_optimal(name: str, k: int, d: int, change: Any) -> None:
     rng, term = generator(f"{name} {k} {change.__name__}"), CODES[name]
     D, X = change(unit_atoms(rng, k, d)), rng.normal(size=(30, d))
     codes = solved(term, X, D)
-    # With hardly any penalty it is a linear programme, and entries are exchanged one at a time.
+    # With hardly any penalty the problem is nearly a linear programme, which needs many rounds.
     assert np.mean(codes.finished) >= (0.5 if "hardly" in name else 0.9), "most rows need nothing else"
     done = codes.finished
     assert np.all(violation(term, X, D, codes.H)[done] <= 2e-9)

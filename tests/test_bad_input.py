@@ -1,4 +1,4 @@
-"""What must not work, with a message that names the culprit; and what is odd but must work."""
+"""Bad parameters and data are refused with a message that names them; unusual data are fitted."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ COMMON: list[tuple[str, Any]] = [
 @every_estimator
 def test_common_parameters_are_checked(name: str, parameter: str, value: Any) -> None:
     if (name, parameter, value) == ("robust-pca", "n_components", None):
-        return  # as many as the data call for
+        return  # it finds the number
     refused(name, f"`{parameter}`.*{re.escape(repr(value))}.* Use ", **{parameter: value})
 
 

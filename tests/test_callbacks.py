@@ -21,7 +21,7 @@ X = np.abs(rows(80))
 
 
 class Recording:
-    """Writes down what it is told; asks to stop after so many epochs."""
+    """Records the calls that it gets, and asks to stop after so many epochs."""
 
     def __init__(self, stop_after: int | None = None) -> None:
         self.events: list[tuple[str, str]] = []

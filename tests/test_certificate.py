@@ -67,7 +67,7 @@ def promised_share(formulation: Formulation, X: Array, D: Array) -> float:
     root = np.sqrt(np.maximum(values, 0))[:, None] * vectors.T
     P = cp.Variable(D.shape)
     penalty, constraints = to_cvxpy(formulation.dictionary, P)
-    # In units in which a step is of size 1, the solver keeps its digits.
+    # The solver is accurate where its objective is of size 1.
     size = max(float(np.sum(np.abs(G * D))), 1e-12)
     surrogate = cp.sum(cp.multiply(G, P - D)) + cp.sum_squares(root @ (P - D)) / 2 + penalty
     lowest = size * minimise(surrogate / size, constraints)
@@ -99,7 +99,7 @@ def test_a_full_step_keeps_its_promise(name: str) -> None:
         seed=0,
         rules=[MaxEpochs(40)],
     )
-    # Whatever is promised can be had, so no dictionary below may be nearer than that.
+    # The decrease that a step promises is reached by later iterates.
     lowest = min(value for value in outcome.history.objective if not math.isnan(value))
     assert lowest <= first.objective * (1 - 0.5 * first.relative_stationarity)
 
@@ -202,7 +202,7 @@ def test_a_fit_of_many_rows_returns_a_stationary_dictionary() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("k", [3, 5])
 def test_nearly_collinear_rows_are_fitted_to_the_tolerance(k: int) -> None:
-    """Sweeps over the atoms would creep here, and slow progress is not arrival."""
+    """Block coordinate descent over atoms is slow here; slow progress must not count as convergence."""
     rng = np.random.default_rng(0)
     flat = np.abs(rng.random((60, 2)) @ rng.random((2, 12)) + 0.01 * rng.standard_normal((60, 12)))
     for kind in (SmoothDictionaryLearning, NMF, RobustNMF):
@@ -329,7 +329,7 @@ def test_robust_pca_stops_where_it_says() -> None:
 
 @pytest.mark.parametrize("kind", ["P5", "P6", "P8"])
 def test_the_size_of_gross_outliers_does_not_matter(kind: str) -> None:
-    """No dictionary explains them, so they are no measure of what is left to gain."""
+    """No dictionary explains outliers, so the scale of the relative stationarity leaves them out."""
     rng = generator(f"gross outliers {kind}")
     clean, mask = rng.random((80, 3)) @ rng.random((3, 12)), rng.random((80, 12)) < 0.1
     form = {

@@ -1,4 +1,4 @@
-"""A fit that was interrupted, however, ends with the bits of one that was not; its file never lies."""
+"""Checkpoints: an interrupted fit ends with the bits of an uninterrupted one, and bad files are refused."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ LATER = 1e9  #: seconds after which only the start, the end and interruptions ar
 
 
 def assert_same(ours: AbstractFactorizer, theirs: AbstractFactorizer) -> None:
-    """Assert that two fits ended alike, to the bit and in all that they remember but the seconds."""
+    """Assert that two fits have the same bits in all that they keep, except for the seconds."""
     np.testing.assert_array_equal(ours.components_, theirs.components_)
     assert ours.components_.dtype == theirs.components_.dtype
     assert ours.history_.keys() == theirs.history_.keys()
@@ -130,7 +130,7 @@ def test_any_estimator_continues_with_the_same_bits(
 
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_the_solvers_of_these_tests_reach_every_kind_of_anchor(solver: str, tmp_path: Path) -> None:
-    """The table reaches the states that it is there for."""
+    """Anchors on samples and on all rows, with and without stored codes."""
     solver_value, seen = model(solver)._solver(), set()
     for current in model(solver).iterate(X):
         state = current.state
@@ -166,12 +166,12 @@ def test_a_fit_that_any_error_ends_is_saved(
     assert saved_step(path) == 23
 
 
-def test_an_interrupt_while_history_is_written_leaves_a_sound_file(
+def test_an_interrupt_while_history_is_written_leaves_a_consistent_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The step after an anchor measures the row before; then the interrupt comes.
 
-    The file must not know of that measurement yet: here the fit would end by it, a step too early.
+    The file must not hold that measurement yet. Otherwise the resumed fit would end a step too early.
     """
     monkeypatch.setattr(rules, "STILL_GAINING", math.inf)  # it ends as soon as it is within the tolerance
     measured = model("vr").fit(X).history_["relative_stationarity"]
@@ -197,7 +197,7 @@ def test_an_interrupt_while_history_is_written_leaves_a_sound_file(
 
 
 def test_a_resumed_fit_that_diverges_ends_as_an_uninterrupted_one(tmp_path: Path) -> None:
-    """Its file keeps the last sound iterate, from which it diverges again."""
+    """Its file keeps the last finite iterate, from which it diverges again."""
     terms: Any = {"name": "matrix-factorization", "code": Box(0.5, 1.0), "dictionary": Free()}
 
     def fit(**more: Any) -> AbstractFactorizer:
@@ -281,7 +281,7 @@ def test_own_terms_are_known_from_the_parameters(interrupted: Any, tmp_path: Pat
 
 @dataclass(frozen=True, eq=False)
 class Travel:
-    """How far the dictionary went."""
+    """The length of the path of the dictionary."""
 
     way: Any
 
@@ -621,7 +621,7 @@ def test_models_without_these_parameters_can_be_read(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_large_arrays_are_not_copied(tmp_path: Path) -> None:
-    """They are streamed both ways, mapped ones as well, and keep the order of their entries."""
+    """Arrays are written and read in pieces, also memory-mapped ones, and keep the order of entries."""
     size = 2**26
     mapped = np.memmap(tmp_path / "codes", dtype=np.float64, mode="w+", shape=(size // 80, 10), order="F")
     mapped[:] = np.arange(10)
@@ -676,7 +676,7 @@ def test_killed_fits_end_with_the_bits_of_an_uninterrupted_fit(
     pause = 1 / reference.n_steps_
     kills, finished, steps = 0, 0, [0]
     while kills < KILLS:
-        # Some die while they read the file and prepare, the others in their steps and while they save.
+        # A third of the processes are killed while they start, the others in steps and while they save.
         moment = ("begins", rng.uniform(0, 0.1)) if kills % 3 == 2 else ("steps", rng.uniform(0.02, 0.25))
         if is_killed(solver, path, pause, *moment):
             kills += 1

@@ -339,7 +339,7 @@ def test_fields_for_scripts_are_those_of_the_page(tmp_path: Path, monkeypatch: p
         assert names == documented[command], command
 
 
-# The moments before and after a command's work ---------------------------------------------------
+# Imports and interrupts --------------------------------------------------------------------------
 
 
 def test_the_package_imports_what_is_asked_for_only_and_then_shows_all_of_it() -> None:

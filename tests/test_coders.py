@@ -296,7 +296,7 @@ def test_codes_of_a_dictionary_nearby_are_a_good_start(name: str) -> None:
     start, nearby = encode(model, X, D, 1e-6).H, moved(rng, D)
     cold, warm = encode(model, X, nearby, 1e-6), encode(model, X, nearby, 1e-6, start)
     assert np.all(warm.finished)
-    # of overlapping groups a code tells only the sum of the duals, not the parts
+    # with overlapping groups a code determines the sum of the dual variables only
     overlap = isinstance(form_of(model.code), GroupForm) and "overlapping" in name
     assert np.sum(warm.iterations) < np.sum(cold.iterations) + overlap
     expected = model.losses(X, nearby, cold.H)

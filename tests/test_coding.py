@@ -184,7 +184,7 @@ def test_codes_without_penalty_have_least_norm_where_atoms_are_dependent() -> No
 
 
 def test_an_outlier_term_that_is_absent_or_forbidden_is_the_same() -> None:
-    # a box of one point, zero, is an absent outlier in other words, and goes the other way
+    # a box of the point zero is the same set as Absent, but is coded by another method
     _, X, D = instance("P1")
     absent = EXACT.encode(X, Atoms(D), L1(0.2), Absent())
     forbidden = EXACT.encode(X, Atoms(D), L1(0.2), Box(0.0, 0.0))
@@ -236,7 +236,7 @@ def test_the_error_bounds_the_distance_to_stationarity(name: str, method: str) -
         codes = encode(model, X, D, coder)
         distance = distances(model, X, D, codes.H) / units(model, X, D)
         assert np.all(distance <= codes.error + 1e-13)
-        # and it says something: not by orders of magnitude above both the distance and what was asked
+        # and the bound is not loose: it is of the order of the distance or of the tolerance
         assert np.median(codes.error) <= 1e3 * np.median(distance) + max(coder.tol, 1e-12)
 
 

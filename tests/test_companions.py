@@ -1,4 +1,4 @@
-"""Laws of blocks and companions: arrays by row travel with their rows, wherever these are."""
+"""Laws of blocks and companions: a function gets the arrays by row that belong to its rows."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SOURCES: dict[str, dict[str, Any]] = {
 
 
 def sums_and_shares(block: Block) -> tuple[Array, dict[str, Array]]:
-    """Return the sum of the rows, and for each row its own sum, beside what was known."""
+    """Return the sum of the rows, and for each row its own sum plus the companion that is known."""
     known = block.companion("known")
     own = block.dense.sum(axis=1, keepdims=True)
     return block.dense.sum(axis=0), {"own": own if known is None else own + known}

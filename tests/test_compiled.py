@@ -1,4 +1,4 @@
-"""Laws of compiled kernels: bits do not depend on who has compiled them; compilation is told."""
+"""Laws of compiled kernels: bits do not depend on which are compiled; slow compilation is announced."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def notice(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def compilation_in(module: str) -> Any:
-    """What is told to a listener of the compilation of a function of the given module."""
+    """Return the event that Numba sends when it compiles a function of the given module."""
     function = SimpleNamespace(__module__=module)
     return SimpleNamespace(data={"dispatcher": SimpleNamespace(py_func=function)})
 

@@ -1,4 +1,4 @@
-"""Laws of codes for dictionaries on which fast methods get stuck: every code ends at the promised error."""
+"""Laws of codes for degenerate dictionaries: every code reaches the tolerance."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The documentation speaks of every public name, and its links lead somewhere."""
+"""Every public name is documented, and links of the documentation lead to files."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ def test_centring_is_that_of_the_array(kind: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ["mapped", "fortran mapped", "strided mapped"])
 def test_whole_numbers_in_a_file_become_floats(kind: str, dtype: str, tmp_path: Path) -> None:
     numbers = np.minimum(10 * X, 255).astype(dtype)
-    # Chunks change the order of sums; with a ridge that counts, rounding stays rounding.
+    # Chunks change the order of sums. A large ridge keeps differences of the size of rounding.
     model = make("nmf", alpha=0.1).fit(KINDS[kind].make(numbers, tmp_path))
     expected = make("nmf", alpha=0.1).fit(numbers.astype(float))
     np.testing.assert_allclose(model.components_, expected.components_, rtol=1e-6, atol=1e-9)

@@ -1,4 +1,4 @@
-"""The public contract of the estimators: what a fit leaves behind, and what it means."""
+"""The public contract of the estimators: fitted attributes, histories, stopping, streams and scales."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def objective_of(model: AbstractFactorizer, D: Array, data: Array = X) -> float:
     return other.objective(data)
 
 
-# What a fit leaves behind ---------------------------------------------------------------------------
+# Fitted attributes ---------------------------------------------------------------------------
 
 
 #: Solvers with one step an epoch on these rows.
@@ -482,7 +482,7 @@ def batches() -> list[Array]:
 @codes_may_stop_short
 @every_estimator
 def test_partial_fit_learns_from_batches_of_any_size(name: str, solver: str, runs: type) -> None:
-    # The automatic step of SGD comes from the first batch, which must speak for the others.
+    # The automatic step of SGD comes from the first batch, which must be a typical one.
     pieces = batches()[::-1] if solver == "sgd" else batches()
     model = make(name, solver=solver).partial_fit(pieces[0])
     first = model.components_.copy()

@@ -1,4 +1,4 @@
-"""Experiments: what is stored is not computed again, and figures come from what is stored alone."""
+"""Experiments: stored results are not computed again, and figures need nothing but stored results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws of codes with outliers that act on entries: Newton's method, its kernels, and where it ends."""
+"""Laws of Newton's method for codes with entrywise outliers, and of its kernels."""
 
 from __future__ import annotations
 
@@ -354,10 +354,7 @@ def test_codes_from_a_start_that_is_far_off_are_not_finished_by_its_roundings(si
 @cold_or_warm
 @pytest.mark.parametrize("code", ["ridge", "ball", "box"])
 def test_gross_outliers_in_single_precision_need_no_last_resort(code: str, warm: bool) -> None:
-    """Roundings of large outliers are no reason to doubt codes that do not depend on their sizes.
-
-    Nor are those of codes that lie outside of the ball by a rounding.
-    """
+    """Rounding errors of large outliers or at the edge of the ball do not leave codes unfinished."""
     X, D = rows_and_atoms(n=1000, k=20, d=120)
     X = np.where(np.abs(X) > 2, 500 * X, X).astype(np.float32)
     D, terms = D.astype(np.float32), (CODES[code], OUTLIERS["l1"])

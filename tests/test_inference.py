@@ -88,7 +88,7 @@ def test_nothing_is_left_of_data_that_are_zero(name: str) -> None:
 
 
 def explained(model: AbstractFactorizer, Z: Array) -> float:
-    """Return what scikit-learn says of the decomposition."""
+    """Return the R² of the decomposition by scikit-learn."""
     L, S = model.decompose(Z)
     return float(r2_score(Z, L + S, multioutput="variance_weighted"))
 
@@ -170,7 +170,7 @@ LEARN: dict[str, Callable[[AbstractFactorizer], AbstractFactorizer]] = {
 @pytest.mark.parametrize("how", LEARN)
 @every_estimator
 def test_weights_in_use_give_the_same_formulation(name: str, how: str) -> None:
-    """Given as parameters, the weights that a fit tells lead to the problem that it solved."""
+    """Weights of a fit, given as parameters, lead to the same problem."""
     model = LEARN[how](make(name))
     told = weights_in_use(model)
     automatic = {
@@ -220,7 +220,7 @@ every_coding = pytest.mark.parametrize("method", CODING)
 
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let no code be finished but by chance."""
+    """Allow the coder one iteration, so that most codes are unfinished."""
     monkeypatch.setattr(inference, "EXACT", HASTY)
     monkeypatch.setattr(vrmf.problem, "EXACT", HASTY)
 
@@ -398,7 +398,7 @@ def test_long_rows_within_the_range_have_finite_codes(name: str) -> None:
 @codes_may_stop_short
 @every_estimator
 def test_short_rows_have_finite_codes(name: str) -> None:
-    """Rows that are zero but for rounding are no harm to a model of larger ones."""
+    """Rows of rounding errors are coded as rows of zeros."""
     model = MODELS[name]
     zero = model.transform(np.zeros((1, 6)))
     for size in (1e-90, 1e-200, 5e-324):

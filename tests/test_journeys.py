@@ -1,4 +1,4 @@
-"""What a new user does with the README alone: from a file on a shell to an answer that can be shown."""
+"""The command line from the user's side: whole sequences of commands, pipes, terminals and odd files."""
 
 from __future__ import annotations
 
@@ -204,7 +204,7 @@ def test_control_characters_in_names_are_escaped(tmp_path: Path) -> None:
 
 
 def piped(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run a command of the shell in which vrmf is that of these tests."""
+    """Run a command in bash, with the vrmf of this environment."""
     command = command.replace("vrmf ", f"{shlex.quote(sys.executable)} -m vrmf ", 1)
     return subprocess.run(
         ["bash", "-o", "pipefail", "-c", command], cwd=folder, capture_output=True, text=True

@@ -1,4 +1,4 @@
-"""Laws of the compiled kernels and of what is built on them: each equals a slow, obvious twin."""
+"""Laws of the compiled kernels: each agrees with a slow reference implementation."""
 
 from __future__ import annotations
 
@@ -367,7 +367,7 @@ def test_pivoting_of_dependent_atoms_finds_an_optimum_or_declines(
 def test_pivoting_with_an_inverse_declines_where_elimination_finds_dependent_atoms(
     dtype: Precision,
 ) -> None:
-    # Two atoms are so close that elimination finds them equal, while A⁻¹ is still of use.
+    # Two atoms are so close that elimination finds them equal, while A⁻¹ is still accurate enough.
     k, rng = 100, generator("nearly dependent")
     A = np.eye(k)
     A[0, 1] = A[1, 0] = (1 - roundings(dtype, 5000)) ** 0.5

@@ -1,4 +1,4 @@
-"""Laws of layouts: every row once in a pass, mini-batches that favour no row, samples that nest."""
+"""Laws of layouts: each row once in a pass, unbiased mini-batches, nested samples."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names of features and rows: known from every kind of data that has them, kept, and checked."""
+"""Names of features and rows are read from every kind of data that has them, saved, and checked."""
 
 from __future__ import annotations
 

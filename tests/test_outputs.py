@@ -1,4 +1,4 @@
-"""Results are written where nothing is lost: never over inputs, over other files only when asked."""
+"""Outputs never replace inputs, and replace other files only with --force."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def model(tmp_path: Path, data: Path) -> Path:
 
 
 def unchanged(result: Result, words: str, *files: tuple[Path, bytes]) -> None:
-    """Assert that a command said what is wrong, and left files as they were."""
+    """Assert that a command failed with these words, and left files as they were."""
     assert result.exit_code == 1 and words in result.output.replace("\n", " "), result.output
     for path, content in files:
         assert path.read_bytes() == content

@@ -1,4 +1,4 @@
-"""Where it runs: folders that cannot be written, forked processes, threads, and running event loops."""
+"""Fits in read-only folders, forked processes, threads, and running event loops."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def python(code: str, **options: Any) -> subprocess.CompletedProcess[str]:
 @pytest.mark.slow
 @posix
 def test_kernels_compile_in_memory_where_nothing_can_be_written(tmp_path: Path) -> None:
-    # The file by which Numba tries a folder cannot be made: root, who may write everywhere, is refused.
+    # Numba tests a folder by making a temporary file, which fails here, also for root.
     result = python(
         """
         import tempfile

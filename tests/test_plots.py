@@ -1,4 +1,4 @@
-"""Pictures: what they show, in which axes, and what they refuse."""
+"""Pictures: their content, their axes, and options that are refused."""
 
 from __future__ import annotations
 

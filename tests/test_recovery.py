@@ -67,7 +67,7 @@ def test_data_without_noise_are_recovered_exactly(shape: tuple[int, int], errors
 
 @pytest.mark.slow
 def test_recovery_goes_to_its_limits() -> None:
-    """Near them a stage that has not settled is a large error, and none is made good later."""
+    """Near these limits a stage that ends too early leads to a large error at the end."""
     rng, n = generator("limits"), 150
     L = rng.standard_normal((n, 27)) @ rng.standard_normal((27, n)) / n
     X = L + np.where(rng.random((n, n)) < 0.08, rng.choice([-1.0, 1.0], (n, n)), 0.0)
@@ -130,7 +130,7 @@ def test_structured_outliers_are_no_background() -> None:
 
 @pytest.mark.slow
 def test_shrinkage_stays_where_the_fit_would_run_away() -> None:
-    """Objects so slow that they are weak components: without shrinkage these would fit them whole."""
+    """Slow objects are weak components, which would fit the objects exactly without shrinkage."""
     scene = moving_scene(100, 0, speed=0.5)
     model = RobustPCA(random_state=0).fit(scene.frames)
     error = np.linalg.norm(model.decompose(scene.frames)[0] - scene.background)
@@ -313,7 +313,7 @@ def test_the_history_has_stages_and_numbers_of_atoms() -> None:
     assert frame["n_components"].iloc[-1] == RANK and frame["stage"].iloc[-1] > 2
 
 
-#: Seconds that a machine with other work may take besides.
+#: Seconds of delay that are allowed on a busy machine.
 SLOW_MACHINE = 5.0
 
 
@@ -411,7 +411,7 @@ def test_the_noise_is_found_among_outliers(share: float) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("share", [0.0, 0.1])
 def test_entries_that_are_cut_off_do_not_hide_the_noise(share: float) -> None:
-    """Black pixels have no noise; then the mask would have too many false alarms."""
+    """Black pixels have no noise. If they counted, the mask would have too many false alarms."""
     rng = generator(f"clipped {share}")
     scene = np.where(rng.random(400) < 2 * share, -10.0, rng.uniform(30, 200, 400))
     X = np.clip(scene * (1 + 0.1 * rng.random((200, 1))) + 3 * rng.standard_normal((200, 400)), 0, 255)
@@ -425,7 +425,7 @@ def test_entries_that_are_cut_off_do_not_hide_the_noise(share: float) -> None:
 @pytest.mark.parametrize("place", ["columns", "rows"])
 @pytest.mark.parametrize("share", [0.2, 0.3, 0.5])
 def test_constant_rows_and_columns_do_not_hide_the_noise(place: str, share: float) -> None:
-    """The black border of an image and idle rows tell nothing; they made all other entries outliers."""
+    """Such as the black border of an image: without this care all other entries would be outliers."""
     rng = generator(f"constant {place} {share}")
     L = rng.standard_normal((150, 3)) @ rng.standard_normal((3, 40))
     X = L + 0.1 * rng.standard_normal(L.shape)
@@ -465,7 +465,7 @@ def test_truth_values_are_outliers_where_they_are_flipped() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_small_data_with_gross_outliers_are_recovered_exactly(seed: int) -> None:
-    """They ended 1000 times too early, in a flat valley."""
+    """The objective is nearly flat near their solution, where fits must not end too early."""
     rng = np.random.default_rng(seed)
     L = rng.standard_normal((60, 3)) @ rng.standard_normal((3, 40))
     is_hit = np.random.default_rng(10 + seed).random(L.shape) < 0.1
@@ -491,7 +491,7 @@ def test_noise_of_no_entries_and_of_equal_entries_is_none() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("outlier_alpha", [0.3, 0.03, 0.003])
 def test_the_penalty_of_the_max_norm_goes_with_that_of_outliers(outlier_alpha: float) -> None:
-    """With a penalty that stays, the low-rank part would collapse."""
+    """With a penalty that does not depend on it, the low-rank part would vanish."""
     X, L, _ = problem(errors=0.02)
     model = vrmf.MaxNormDecomposition(RANK, outlier_alpha=outlier_alpha, random_state=0, tol=1e-4).fit(X)
     assert np.linalg.norm(model.decompose(X)[0]) > 0.75 * np.linalg.norm(L)

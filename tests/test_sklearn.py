@@ -49,7 +49,7 @@ NONDEFAULT: dict[str, Any] = {
 
 
 def make(name: str, **options: Any) -> AbstractFactorizer:
-    """Return a small estimator of one epoch, which is enough to see the shell."""
+    """Return a small estimator of one epoch, which is enough for the interface."""
     return estimator_cases.make(name, **({"max_iter": 1} | options))
 
 

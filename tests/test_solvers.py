@@ -1,4 +1,4 @@
-"""Laws of the solvers, over every formulation: equivalences, purity, descent, and what a step costs."""
+"""Laws of the solvers, over every formulation: equivalences, purity, descent, and counts of rows."""
 
 from __future__ import annotations
 
@@ -225,7 +225,7 @@ def test_a_step_that_is_too_long_is_taken_back(name: str) -> None:
 
 
 def with_dead_atoms(dictionary: AbstractTerm) -> tuple[Problem, Array]:
-    """Return a problem that starts with two atoms which no code uses: they look away from all rows."""
+    """Return a problem that starts with two atoms orthogonal to all rows, which no code uses."""
     X = np.abs(generator("dead").normal(size=(60, 6)))
     X[:, 4:] = 0.0
     D = np.abs(generator("atoms").normal(size=(5, 6)))

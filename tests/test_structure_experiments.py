@@ -1,4 +1,4 @@
-"""The experiments on structures: small parts of each are computed, drawn and told."""
+"""The experiments on structures: a small part of each is computed, drawn and put into a table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Suggestions: right where the answer is known, unsure where there is none, and of use as they are."""
+"""Suggestions: the planted model is found, doubts are listed, and the estimator can be fitted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws of tables and of the sources over them: the same rows as the array, chunk by chunk, never all."""
+"""Laws of tables and their sources: the rows of the array, read chunk by chunk and never all at once."""
 
 from __future__ import annotations
 

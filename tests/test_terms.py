@@ -108,7 +108,7 @@ def test_prox_is_better_than_points_near_and_toward(name: str) -> None:
 
 @dataclass(frozen=True)
 class NormBeforeClip(AbstractRowTerm):
-    """A wrong projection onto {z ≥ 0, ‖z‖ ≤ 1} seen in the wild: it divides by the norm before clipping."""
+    """A wrong projection onto {z ≥ 0, ‖z‖ ≤ 1}, which divides by the norm before it clips."""
 
     def row_values(self, Z: Array) -> Array:
         return (NonNegative() + UnitBall()).row_values(Z)
@@ -199,8 +199,8 @@ def dual_gradient_prox(term: GroupL2, x: Array, step: float) -> Array:
 @pytest.mark.parametrize("name", [name for name, term in BASIC.items() if isinstance(term, GroupL2)])
 @pytest.mark.parametrize("step", [0.3, 1.0, 3.0])
 def test_groups_finish_on_every_row_of_many(name: str, step: float) -> None:
-    # An unlucky row has p_g = 0 with u_g on the edge of its ball, where plain sweeps crawl; a row
-    # that stops short warns, and warnings are errors here.
+    # Block coordinate descent is slow where p_g = 0 and u_g is on the boundary of its ball. A row that
+    # is not finished warns, and warnings are errors here.
     X = generator(name).normal(size=(5000, WIDTH))
     assert np.isfinite(BASIC[name].value(BASIC[name].prox(X, step)))
 

@@ -1,4 +1,4 @@
-"""Tables in text: how they are cut is found out, and said; what is wrong is named, with its remedy."""
+"""Text files: separators, headers and indices are detected and reported; errors name the remedy."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def table(folder: Path, content: str, name: str = "rows.csv", **options: object)
 
 
 @pytest.mark.parametrize("name", READ)
-def test_how_a_text_is_cut_is_found_out(name: str, tmp_path: Path) -> None:
+def test_separators_headers_and_indices_are_detected(name: str, tmp_path: Path) -> None:
     content, options, features, names, rows = READ[name]
     found = table(tmp_path, content, **options)  # type: ignore[arg-type]
     assert found.feature_names == features

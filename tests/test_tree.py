@@ -1,4 +1,4 @@
-"""The shape of the source: short modules and functions, imports without cycles, private names."""
+"""Rules of the source code: short modules and functions, no import cycles, no private imports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws of the default of VR: how it opens, where its anchors stand, and how far its steps reach."""
+"""Laws of VR with its default options: the opening, the anchors, and the length of steps."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def states(solver: VR, problem: Problem, D: Array, count: int) -> list[VRState]:
 @pytest.mark.parametrize("name", ["P1", "P3", "P5", "P6"])
 def test_the_opening_is_smm(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(opening, "FIRST_BATCH", 1)
-    monkeypatch.setattr(Anchor, "is_exhausted", False)  # with three rows all is noise
+    monkeypatch.setattr(Anchor, "is_exhausted", False)  # as it would be with three rows
     problem, D = problem_of(name)
     solver = VR()
     b = smallest_batch(problem.n_samples, len(D), opening.ROWS_PER_ATOM)
@@ -196,12 +196,14 @@ def test_every_answer_is_feasible(name: str) -> None:
 def test_the_default_runs_to_high_accuracy(name: str) -> None:
     problem, D = problem_of(name)
     solver = VR(coder=Coder(tol=1e-11))
-    tol = 1e-7 if name == "P2" else 1e-12  # its valley is flat: thousands of passes for the next decades
+    tol = (
+        1e-7 if name == "P2" else 1e-12
+    )  # its objective is nearly flat, and more digits take thousands of passes
     outcome = run(solver, problem, D, seed=0, rules=[Stationary(tol, problem.certify), MaxEpochs(600)])
     assert outcome.reason.converged, outcome.reason.text
 
 
-def test_steps_grow_while_the_way_leads_downhill_and_shrink_when_the_objective_rose() -> None:
+def test_steps_grow_while_the_objective_falls_and_shrink_when_it_rose() -> None:
     problem, D = problem_of("P1")
     state = next(s for s in states(VR(), problem, D, 100) if s.anchor is not None)
     old, pace = state.anchor, state.pace

@@ -129,7 +129,7 @@ def test_any_estimator_continues_with_the_same_bits(
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
-def test_the_solvers_of_these_tests_reach_every_kind_of_anchor(solver: str, tmp_path: Path) -> None:
+def test_the_solvers_of_these_tests_reach_every_kind_of_anchor(solver: str) -> None:
     """Anchors on samples and on all rows, with and without stored codes."""
     solver_value, seen = model(solver)._solver(), set()
     for current in model(solver).iterate(X):
@@ -341,7 +341,7 @@ def saved_state(path: Path, solver: AbstractSolver | None = None) -> Any:
     """Return the state in a checkpoint of NMF, read past the estimator."""
     verify(path)
     with zipfile.ZipFile(path) as archive:
-        kind = type((solver or VR()).init(Any, np.zeros((3, 6)), 0)) if solver else VRState  # type: ignore[arg-type]
+        kind = VRState if solver is None else type(solver.init(Any, np.zeros((3, 6)), 0))  # type: ignore[arg-type]
         reader = Reader(archive, (*vrmf.persistence.archive.VALUES, *declared_types(kind)))
         return reader.decode(reader.manifest()["state"])
 

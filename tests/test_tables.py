@@ -94,7 +94,7 @@ def test_chunks_are_whole_stored_ones_of_about_a_size(
     np.testing.assert_array_equal(table.bounds(30), [0, 30, 60, len(X)])
 
 
-def test_empty_chunks_and_batches_are_left_out(tmp_path: Path) -> None:
+def test_empty_chunks_are_left_out() -> None:
     import dask.array
 
     empty = dask.array.from_array(X, chunks=((0, 20, 0, len(X) - 20, 0), -1))

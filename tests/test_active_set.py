@@ -183,7 +183,7 @@ def test_rounds_are_bounded_and_counted() -> None:
 
 
 @pytest.mark.parametrize("row", [np.zeros(8), np.full(8, 1e-300), np.full(8, 1e120)])
-def test_rows_of_any_size(row: Array) -> None:
+def test_rows_of_any_size_have_finished_codes(row: Array) -> None:
     D = unit_atoms(generator("sizes"), 30, 8)
     codes = Coder(tol=1e-9).encode(row[None], Atoms(D), L1(0.1), Absent())
     assert np.all(codes.finished) and np.all(np.isfinite(codes.H))

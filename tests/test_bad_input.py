@@ -167,7 +167,7 @@ def test_options_are_checked_by_set_params() -> None:
 
 @pytest.mark.parametrize("solver", [VR, SMM, SGD])
 @every_estimator
-def test_a_batch_larger_than_the_data(name: str, solver: Any) -> None:
+def test_a_batch_larger_than_the_data_is_refused(name: str, solver: Any) -> None:
     refused(
         name, "`batch_size` is 25 but the data has 24 rows. Use at most 24", solver=solver(batch_size=25)
     )
@@ -191,7 +191,7 @@ def test_parts_of_a_formulation_are_terms(part: str, value: Any) -> None:
 @pytest.mark.parametrize(
     ("part", "columns"), [("code", "3"), ("dictionary", "6"), ("outliers", "6")], ids=lambda value: value
 )
-def test_terms_of_another_width(part: str, columns: str) -> None:
+def test_terms_of_another_width_are_refused(part: str, columns: str) -> None:
     other: Any = GroupL2([[0, 1], [2, 3]], [0.1, 0.1])
     refused(
         "matrix-factorization",

@@ -106,7 +106,7 @@ def test_a_path_of_stages_has_epochs_too() -> None:
     assert stopped.n_iter_ == 3 and stopped.decompose(X)[0].shape == X.shape
 
 
-def test_codes_of_a_fit_with_callbacks() -> None:
+def test_callbacks_do_not_change_the_codes_of_a_fit() -> None:
     codes = model().set_callbacks(Recording()).fit_transform(X)
     np.testing.assert_array_equal(codes, model().fit_transform(X))
 
@@ -123,7 +123,7 @@ def test_callbacks_are_torn_down_when_a_fit_fails() -> None:
     assert told.events[-1] == ("teardown", "fit")
 
 
-def test_callbacks_in_a_search() -> None:
+def test_a_search_passes_callbacks_to_every_fit() -> None:
     from sklearn.model_selection import GridSearchCV
 
     told = Recording()
@@ -132,7 +132,7 @@ def test_callbacks_in_a_search() -> None:
     assert told.count("end", "epoch") == 2 * (2 * 2 + 1)
 
 
-def test_the_progress_bar_of_scikit_learn(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_progress_bar_of_scikit_learn_shows_the_fit(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("rich")
     from sklearn.callback import ProgressBar
 

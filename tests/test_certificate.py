@@ -89,7 +89,7 @@ def test_the_measure_is_the_decrease_that_a_full_step_promises(name: str) -> Non
 
 @pytest.mark.slow
 @every_formulation
-def test_a_full_step_keeps_its_promise(name: str) -> None:
+def test_the_decrease_that_a_step_promises_is_reached(name: str) -> None:
     problem, D = problem_of(name)
     first = problem.certify(D)
     outcome = run(

@@ -125,7 +125,7 @@ def test_a_fit_and_its_codes_are_those_of_the_estimator(data: Path, tmp_path: Pa
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
-def test_a_fit_by_every_solver(solver: str, data: Path, tmp_path: Path) -> None:
+def test_the_command_fits_by_every_solver(solver: str, data: Path, tmp_path: Path) -> None:
     words = ("-k", 2, "--solver", solver, "--max-iter", 2, "--verbose", "-o", tmp_path / "model.vrmf")
     result = run("fit", data, "--model", "robust-pca", *words)
     assert result.exit_code == UNFINISHED and "objective" in result.output, result.output
@@ -271,7 +271,9 @@ def test_a_lazy_array_has_the_rows_and_chunks_of_the_file(kind: str, tmp_path: P
 
 
 @pytest.mark.slow
-def test_a_fit_on_a_cluster(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fit_on_a_cluster_is_that_of_the_same_chunks_in_memory(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(fitting, "CLUSTER_SECONDS", 2)
     words = ["--model", "nmf", "-k", 3, "--max-iter", 2, "--tol", 0, "--chunk-rows", 30, "--jobs", 1]
     words += ["-o", tmp_path / "model.vrmf"]

@@ -563,7 +563,7 @@ def test_codes_do_not_change_when_rows_and_atoms_scale_together(factor: float) -
 
 
 @every_formulation
-def test_atoms_of_very_different_size_are_no_hindrance(name: str) -> None:
+def test_codes_for_atoms_of_very_different_size_reach_the_tolerance(name: str) -> None:
     model, X, D = instance(name)
     X, D = atoms_of_different_size(X, D)
     codes = encode(model, X, D, Coder(tol=1e-8, max_iter=100_000))
@@ -645,7 +645,7 @@ def test_stats_add_up(name: str, cut: int) -> None:
 
 
 @every_formulation
-def test_stats_are_what_they_say(name: str) -> None:
+def test_stats_are_sums_by_their_definition(name: str) -> None:
     model, X, D = instance(name)
     codes = encode(model, X, D)
     H, R = codes.H, outliers(model, X, D, codes.H)
@@ -672,7 +672,7 @@ def test_stats_are_what_they_say(name: str) -> None:
 
 
 @every_formulation
-def test_worst_rows_are_the_worst(name: str) -> None:
+def test_worst_rows_have_the_largest_residuals(name: str) -> None:
     model, X, D = instance(name)
     H = encode(model, X, D).H
     R = outliers(model, X, D, H)

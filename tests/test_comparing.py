@@ -193,7 +193,7 @@ def test_the_command_prints_a_table_and_draws_a_picture(tmp_path: Path) -> None:
     assert again.exit_code == 1 and "--force" in again.output
 
 
-def test_the_command_for_scripts(tmp_path: Path) -> None:
+def test_the_command_prints_json_for_scripts(tmp_path: Path) -> None:
     np.save(tmp_path / "rows.npy", X)
     words = [
         "bench",

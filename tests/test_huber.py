@@ -187,7 +187,7 @@ def test_rows_with_fewer_inliers_than_atoms(code: str, share: float) -> None:
 
 @every_code
 @cold_or_warm
-def test_huge_outliers_and_rows_of_zeros(code: str, warm: bool) -> None:
+def test_huge_outliers_and_rows_of_zeros_have_optimal_codes(code: str, warm: bool) -> None:
     X, D = rows_and_atoms()
     X[::3, 5], X[1::3], X[2, :7] = 1e12, 0.0, -1e12
     terms = CODES[code], OUTLIERS["l1"]

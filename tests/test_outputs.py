@@ -394,7 +394,7 @@ def test_an_interrupt_before_the_first_step_leaves_no_file(
 
 @pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
-def test_a_real_interrupt_from_the_keyboard(tmp_path: Path) -> None:
+def test_a_real_interrupt_from_the_keyboard_saves_the_best_model(tmp_path: Path) -> None:
     np.save(tmp_path / "rows.npy", np.random.default_rng(0).random((20_000, 64)))
     words = ["fit", "rows.npy", "--model", "dictionary-learning", "-k", "30", "--tol", "0", "--verbose"]
     # A shell starts jobs in the background with interrupts ignored, and the tests may be such a job.

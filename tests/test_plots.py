@@ -198,7 +198,7 @@ def test_names_are_not_taken_for_formulas() -> None:
 # Decompositions ---------------------------------------------------------------------------------------
 
 
-def test_parts_with_outliers() -> None:
+def test_parts_with_outliers_are_those_of_the_decomposition() -> None:
     data = corrupted()
     model = vrmf.RobustPCA(random_state=0).fit(data)
     L, S = model.decompose(data)

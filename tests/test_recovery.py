@@ -129,7 +129,7 @@ def test_structured_outliers_are_no_background() -> None:
 
 
 @pytest.mark.slow
-def test_shrinkage_stays_where_the_fit_would_run_away() -> None:
+def test_shrinkage_stays_where_components_would_fit_slow_objects() -> None:
     """Slow objects are weak components, which would fit the objects exactly without shrinkage."""
     scene = moving_scene(100, 0, speed=0.5)
     model = RobustPCA(random_state=0).fit(scene.frames)
@@ -254,7 +254,7 @@ def test_one_weight_gives_the_other_at_the_classical_ratio() -> None:
 
 
 @pytest.mark.slow
-def test_more_components_than_features_are_no_harm() -> None:
+def test_more_components_than_features_are_reduced_to_the_rank() -> None:
     X, _, _ = problem(80, 12, 0.02)
     model = RobustPCA(30, random_state=0).fit(X)
     assert model.rank_ <= 12 and np.isfinite(model.decompose(X)[0]).all()
@@ -318,7 +318,7 @@ SLOW_MACHINE = 5.0
 
 
 @pytest.mark.slow
-def test_a_budget_ends_a_path_in_words() -> None:
+def test_a_budget_ends_a_path_with_a_warning() -> None:
     X, _, _ = problem(300, 200)
     with pytest.warns(match="budget: max_iter=4"):
         model = RobustPCA(random_state=0, max_iter=4).fit(X)
@@ -571,7 +571,7 @@ def test_a_stream_does_not_take_another_scale_for_noise() -> None:
 
 
 @pytest.mark.parametrize("size", [1e4, 1e9])
-def test_a_wild_row_that_is_a_batch_of_its_own_does_no_harm(size: float) -> None:
+def test_a_batch_of_one_huge_row_does_not_change_the_model(size: float) -> None:
     rng = generator("wild")
     L = rng.standard_normal((1200, 3)) @ rng.standard_normal((3, 40))
     X = L + 0.1 * rng.standard_normal(L.shape)

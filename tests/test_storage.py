@@ -71,7 +71,7 @@ def test_names_of_features_single_precision_and_output_settings_are_kept(tmp_pat
     assert list(codes.columns) == ["robustpca0", "robustpca1"]
 
 
-def test_an_unfitted_model_and_a_random_state_object(tmp_path: Path) -> None:
+def test_an_unfitted_model_is_saved_without_its_random_state(tmp_path: Path) -> None:
     model = vrmf.NMF(4, alpha=0.5, random_state=np.random.RandomState(0))
     vrmf.save(model, tmp_path / "m")
     same = vrmf.load(tmp_path / "m")

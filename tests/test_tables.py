@@ -351,7 +351,7 @@ def test_missing_and_unknown_files_are_named(tmp_path: Path) -> None:
         as_source(tmp_path)
 
 
-def test_a_video_beside_a_table_is_asked_about(tmp_path: Path) -> None:
+def test_a_file_with_a_video_and_a_table_needs_the_name_of_one(tmp_path: Path) -> None:
     np.savez(tmp_path / "rows.npz", video=np.zeros((3, 4, 5)), table=np.eye(4), labels=np.zeros(3))
     with pytest.raises(ValueError, match=r"table \(4, 4\), video \(3, 4, 5\)\. Name one of them: .*::NAME"):
         as_table(tmp_path / "rows.npz")

@@ -333,7 +333,7 @@ def test_violation_is_zero_inside_and_positive_outside(name: str) -> None:
 
 
 @pytest.mark.parametrize("dtype, allowed", [(np.float64, 1e-10), (np.float32, 1e-5)])
-def test_sets_forgive_rounding_and_no_more(dtype: type, allowed: float) -> None:
+def test_sets_tolerate_errors_of_rounding_only(dtype: type, allowed: float) -> None:
     for excess, value in ((0.5 * allowed, 0.0), (3 * allowed, np.inf)):
         assert Simplex().value(np.array([[1 + excess, 0]], dtype=dtype)) == value
         assert NonNegative().value(np.array([[-excess, 2]], dtype=dtype)) == value

@@ -57,7 +57,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> ManualClock:
 @budget_may_end_it
 @every_solver
 @every_estimator
-def test_a_fit_ends_in_time_with_a_sound_model(name: str, solver: str, clock: ManualClock) -> None:
+def test_a_fit_ends_in_time_with_a_feasible_model(name: str, solver: str, clock: ManualClock) -> None:
     for limit in (0.5, 2.0, 5.0, 10.0, 22.0):
         clock.now = 0.0
         model = make(name, solver=solver, max_time=limit, max_iter=10_000).fit(X)

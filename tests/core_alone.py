@@ -17,7 +17,7 @@ OPTIONAL = ("click", "rich", "matplotlib", "pyarrow", "h5py", "zarr", "dask", "p
 
 
 def refusal(action: object) -> str:
-    """Return what is said of a package that is missing."""
+    """Return the message about a package that is missing."""
     try:
         action()  # type: ignore[operator]
     except ImportError as error:

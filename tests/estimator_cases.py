@@ -19,6 +19,7 @@ NAMES = tuple(ESTIMATORS)
 EIGHT = tuple(name for name in NAMES if name != "matrix-factorization")  #: those of the paper
 WITH_OUTLIERS = ("robust-pca", "max-norm-decomposition", "low-rank-representation", "robust-nmf")
 ROTATING = ("robust-pca", "max-norm-decomposition", "low-rank-representation")
+CENTERING = tuple(name for name in NAMES if not ESTIMATORS[name]._nonnegative)
 WITH_ALPHA = tuple(name for name in NAMES if hasattr(ESTIMATORS[name], "alpha"))
 
 #: Weights for :func:`rows`, of models whose automatic ones follow the noise.
@@ -32,7 +33,7 @@ GIVEN: dict[str, dict[str, Any]] = {
 every_estimator = pytest.mark.parametrize("name", NAMES)
 every_solver = pytest.mark.parametrize("solver", tuple(SOLVERS))
 
-#: Dependent atoms under outliers may leave a code short of the tolerance: an outcome, not an error.
+#: With dependent atoms and outliers a code may miss the tolerance, which is a warning.
 codes_may_stop_short = pytest.mark.filterwarnings(
     "ignore:.*codes stopped:sklearn.exceptions.ConvergenceWarning"
 )
@@ -63,7 +64,7 @@ def automatic(name: str, **options: Any) -> AbstractFactorizer:
 
 @functools.cache
 def fitted(name: str, solver: str = "vr", max_iter: int = 2) -> AbstractFactorizer:
-    """Return the small model of :func:`rows` with outliers, fitted once for all tests: only look at it."""
+    """Return the small model of :func:`rows` with outliers, which is shared: tests must not change it."""
     return make(name, solver=solver, max_iter=max_iter).fit(corrupted(rows()))
 
 
@@ -77,6 +78,16 @@ def corrupted(X: Array, share: float = 0.1, size: float = 5.0, seed: int = 1) ->
     """Return the rows with a share of their entries far off, upwards."""
     rng = np.random.default_rng(seed)
     return np.where(rng.random(X.shape) < share, X + size, X)
+
+
+def first_dictionary(model: AbstractFactorizer, X: Any) -> Array:
+    """Return the dictionary with which a fit begins."""
+    return next(iter(model.iterate(X))).D
+
+
+def cosines(A: Array, B: Array) -> Array:
+    """Return the cosine of the angle between each row of A and each row of B."""
+    return (A @ B.T) / np.linalg.norm(A, axis=1)[:, None] / np.linalg.norm(B, axis=1)
 
 
 def stream_of(model: AbstractFactorizer) -> Any:

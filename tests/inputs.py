@@ -1,4 +1,4 @@
-"""What rows may come in: a table of kinds for the tests of sources and estimators.
+"""The kinds of data that the tests of sources and estimators run over.
 
 A new kind of data joins every law by its line in ``KINDS``.
 """
@@ -31,7 +31,7 @@ STORED = 16
 
 @pytest.fixture(autouse=True)
 def without_a_cluster() -> Iterator[None]:
-    """Lazy arrays are computed here, whatever a client of a cluster has left in dask's settings."""
+    """Compute lazy arrays in this process, also after a test that has left a default client."""
     with dask.config.set(scheduler="threads"):
         yield
 

@@ -1,4 +1,4 @@
-"""Fits in processes that are killed: what the test of kills runs in them, and how."""
+"""Fits in processes that a test kills: the models, and the processes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SOLVERS: dict[str, Any] = {
     "batch": "batch",
 }
 
-#: The same numbers of all solvers make too few steps of some.
+#: Epochs of solvers that take few steps in an epoch.
 EPOCHS = {"algorithm1": 12, "smm": 6, "sgd": 6, "batch": 25}
 
 

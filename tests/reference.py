@@ -1,4 +1,4 @@
-"""Slow, obvious twins of what the library computes fast, and the conditions that its answers meet.
+"""Slow reference implementations of what the library computes fast, and optimality conditions.
 
 Nothing here calls a prox of the library, unless a test hands one over.
 """
@@ -81,8 +81,8 @@ def to_cvxpy(term: AbstractTerm, Z: Any) -> Convex:
 
 
 def minimise(objective: Any, constraints: list[Any]) -> float:
-    """Solve a convex programme with CVXPY as well as it can; return its value."""
-    # Shorter steps keep the iterates well inside the cones, which buys two digits at the end.
+    """Solve a convex programme with CVXPY to high accuracy; return its value."""
+    # Shorter steps keep the iterates inside the cones, which gains two digits.
     accuracy = {"tol_gap_abs": 1e-12, "tol_gap_rel": 1e-12, "tol_feas": 1e-12}
     problem = cp.Problem(cp.Minimize(objective), constraints)
     with warnings.catch_warnings():
@@ -218,7 +218,7 @@ def _left_over(y: Array, low: Array, high: Array, balls: list[tuple[Array, float
         r = pushed - np.clip(pushed, low, high)
         if np.max(np.abs(r - before)) <= 1e-15 * np.max(np.abs(y)):
             break
-    else:  # projections in turn creep where balls overlap and touch their rims
+    else:  # alternating projections are slow where balls overlap and r is near their boundaries
         return _convex_left_over(y, low, high, balls) if len(balls) else r
     return r
 

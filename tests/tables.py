@@ -17,10 +17,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pytest
 
 from vrmf import formulations
 from vrmf.arrays import Array
 from vrmf.formulations import Formulation
+from vrmf.problem import Problem
+from vrmf.sources import LocalSource
 from vrmf.terms import (
     L1,
     Absent,
@@ -52,7 +55,7 @@ def generator(name: str) -> np.random.Generator:
 
 @dataclass(frozen=True)
 class AsymmetricL1(AbstractRowTerm):
-    """A user's own term, f(z) = up · Σⱼ max(zⱼ, 0) + down · Σⱼ max(−zⱼ, 0), with nothing but the need."""
+    """A user's own term, f(z) = up · Σⱼ max(zⱼ, 0) + down · Σⱼ max(−zⱼ, 0), with the methods required."""
 
     up: float
     down: float
@@ -256,3 +259,11 @@ FORMULATIONS: dict[str, Callable[[np.random.Generator], Instance]] = {
         _signed(rng, Formulation(UnitBall(), AsymmetricL1(0.1, 0.3), AsymmetricL1(0.6, 0.4))),
     ),
 }
+
+every_formulation = pytest.mark.parametrize("name", FORMULATIONS)
+
+
+def problem_of(name: str, **options: Any) -> tuple[Problem, Array]:
+    """Return the problem of a formulation of the table, and the dictionary; options are of the source."""
+    formulation, X, D = FORMULATIONS[name](generator(name))
+    return Problem(formulation, LocalSource(X, **options)), D

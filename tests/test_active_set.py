@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from precisions import Precision, every_precision
 from tables import TERMS, generator
 from vrmf.arrays import Array
 from vrmf.block import Block
@@ -25,10 +26,6 @@ from vrmf.problem import Problem
 from vrmf.sources import as_source
 from vrmf.terms import L1, Absent, AbstractRowTerm, Box, NonNegative, Ridge, Sum
 from vrmf.terms.traits import Canonical
-
-Precision = type[np.floating[Any]]
-
-every_precision = pytest.mark.parametrize("dtype", [np.float32, np.float64])
 
 CODES: dict[str, AbstractRowTerm] = {
     "l1": L1(0.3),
@@ -76,7 +73,7 @@ every_change = pytest.mark.parametrize(
 
 
 def solved(term: AbstractRowTerm, X: Array, D: Array, start: Array | None = None, tol: float = 1e-9) -> Any:
-    """The codes of the kernel alone, with nothing to fall back on."""
+    """Return the codes of the active-set kernel alone, without another method after it."""
     known = term.canonical
     assert known is not None
     task = Task(Block(X), Atoms(D), term, Absent(), tol, 500, start)
@@ -105,7 +102,7 @@ def test_codes_are_optimal(name: str, k: int, d: int, change: Any) -> None:
     rng, term = generator(f"{name} {k} {change.__name__}"), CODES[name]
     D, X = change(unit_atoms(rng, k, d)), rng.normal(size=(30, d))
     codes = solved(term, X, D)
-    # With hardly any penalty it is a linear programme, and entries are exchanged one at a time.
+    # With hardly any penalty the problem is nearly a linear programme, which needs many rounds.
     assert np.mean(codes.finished) >= (0.5 if "hardly" in name else 0.9), "most rows need nothing else"
     done = codes.finished
     assert np.all(violation(term, X, D, codes.H)[done] <= 2e-9)
@@ -174,7 +171,7 @@ def test_no_round_raises_the_objective(name: str, change: Any) -> None:
         assert np.all(np.array(after) <= np.array(before) + 1e-9 * (1 + np.abs(before)))
 
 
-def test_rounds_are_bounded_and_told() -> None:
+def test_rounds_are_bounded_and_counted() -> None:
     rng = generator("rounds")
     D, X = unit_atoms(rng, 60, 20), rng.normal(size=(40, 20))
     system, form = System.of(Atoms(D), 0.0), EntrywiseForm(0.0, 0.01)
@@ -186,7 +183,7 @@ def test_rounds_are_bounded_and_told() -> None:
 
 
 @pytest.mark.parametrize("row", [np.zeros(8), np.full(8, 1e-300), np.full(8, 1e120)])
-def test_rows_of_any_size(row: Array) -> None:
+def test_rows_of_any_size_have_finished_codes(row: Array) -> None:
     D = unit_atoms(generator("sizes"), 30, 8)
     codes = Coder(tol=1e-9).encode(row[None], Atoms(D), L1(0.1), Absent())
     assert np.all(codes.finished) and np.all(np.isfinite(codes.H))

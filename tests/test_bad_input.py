@@ -1,4 +1,4 @@
-"""What must not work, with a message that names the culprit; and what is odd but must work."""
+"""Bad parameters and data are refused with a message that names them; unusual data are fitted."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ COMMON: list[tuple[str, Any]] = [
 @every_estimator
 def test_common_parameters_are_checked(name: str, parameter: str, value: Any) -> None:
     if (name, parameter, value) == ("robust-pca", "n_components", None):
-        return  # as many as the data call for
+        return  # it finds the number
     refused(name, f"`{parameter}`.*{re.escape(repr(value))}.* Use ", **{parameter: value})
 
 
@@ -167,7 +167,7 @@ def test_options_are_checked_by_set_params() -> None:
 
 @pytest.mark.parametrize("solver", [VR, SMM, SGD])
 @every_estimator
-def test_a_batch_larger_than_the_data(name: str, solver: Any) -> None:
+def test_a_batch_larger_than_the_data_is_refused(name: str, solver: Any) -> None:
     refused(
         name, "`batch_size` is 25 but the data has 24 rows. Use at most 24", solver=solver(batch_size=25)
     )
@@ -191,7 +191,7 @@ def test_parts_of_a_formulation_are_terms(part: str, value: Any) -> None:
 @pytest.mark.parametrize(
     ("part", "columns"), [("code", "3"), ("dictionary", "6"), ("outliers", "6")], ids=lambda value: value
 )
-def test_terms_of_another_width(part: str, columns: str) -> None:
+def test_terms_of_another_width_are_refused(part: str, columns: str) -> None:
     other: Any = GroupL2([[0, 1], [2, 3]], [0.1, 0.1])
     refused(
         "matrix-factorization",
@@ -517,7 +517,7 @@ def test_more_components_than_make_sense_are_warned_of(n: int, d: int, k: int, w
 @pytest.mark.parametrize("case", ODD)
 @every_solver
 @every_estimator
-def test_odd_data_work(name: str, solver: str, case: str) -> None:
+def test_models_of_odd_data_are_finite_and_feasible(name: str, solver: str, case: str) -> None:
     data, k = ODD[case]
     model = automatic(name, n_components=k, solver=solver).fit(data)
     D = model.components_
@@ -533,7 +533,7 @@ def test_odd_data_work(name: str, solver: str, case: str) -> None:
 @pytest.mark.parametrize("solver", ["smm", "sgd"])
 @pytest.mark.parametrize("case", ODD)
 @every_estimator
-def test_odd_streams_work(name: str, case: str, solver: str) -> None:
+def test_models_of_odd_streams_are_finite_and_feasible(name: str, case: str, solver: str) -> None:
     data, k = ODD[case]
     model = make(name, n_components=k, solver=solver).partial_fit(data).partial_fit(data[:1])
     assert np.isfinite(model.components_).all() and model.components_.dtype == data.dtype
@@ -542,7 +542,7 @@ def test_odd_streams_work(name: str, case: str, solver: str) -> None:
 
 @every_solver
 @every_estimator
-def test_data_that_are_all_zero_work_and_warn(name: str, solver: str) -> None:
+def test_data_that_are_all_zero_warn_and_give_a_feasible_model(name: str, solver: str) -> None:
     model = make(name, solver=solver)
     with pytest.warns(UserWarning, match="All codes of .* are zero"):
         model.fit(np.zeros((6, 4)))
@@ -561,7 +561,7 @@ def test_more_components_than_memory_holds_are_refused_at_once(name: str) -> Non
 
 
 @every_estimator
-def test_dates_are_no_numbers(name: str) -> None:
+def test_dates_are_refused(name: str) -> None:
     dates = np.datetime64("2020-01-01") + np.arange(40).reshape(10, 4)
     for data in (dates, dates - dates[0]):
         for learn in ("fit", "fit_transform", "partial_fit"):

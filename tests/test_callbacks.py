@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ X = np.abs(rows(80))
 
 
 class Recording:
-    """Writes down what it is told; asks to stop after so many epochs."""
+    """Records the calls that it gets, and asks to stop after so many epochs."""
 
     def __init__(self, stop_after: int | None = None) -> None:
         self.events: list[tuple[str, str]] = []
@@ -80,6 +81,22 @@ def test_a_callback_ends_a_fit_without_a_warning() -> None:
     np.testing.assert_array_equal(fit.components_, model(solver="batch", max_iter=2).fit(X).components_)
 
 
+def test_a_fit_that_a_callback_ended_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
+    kept: Any = {"checkpoint": tmp_path / "c", "checkpoint_every": 1e9}  # saved at its end alone
+    assert model(**kept).set_callbacks(Recording(stop_after=2)).fit(X).n_iter_ == 2
+    told = Recording()
+    resumed, uninterrupted = model(**kept).set_callbacks(told).fit(X), model().fit(X)
+    assert told.count("end", "epoch") == 4, "the first two epochs are not done again"
+    np.testing.assert_array_equal(resumed.components_, uninterrupted.components_)
+    assert resumed.history_["objective"][-1] == uninterrupted.history_["objective"][-1]
+
+
+def test_every_callback_sees_the_epoch_at_which_one_of_them_asks_to_stop() -> None:
+    first, second = Recording(stop_after=2), Recording()
+    assert model().set_callbacks(first, second).fit(X).n_iter_ == 2
+    assert first.count("end", "epoch") == second.count("end", "epoch") == 2
+
+
 @pytest.mark.slow
 def test_a_path_of_stages_has_epochs_too() -> None:
     told = Recording()
@@ -89,7 +106,7 @@ def test_a_path_of_stages_has_epochs_too() -> None:
     assert stopped.n_iter_ == 3 and stopped.decompose(X)[0].shape == X.shape
 
 
-def test_codes_of_a_fit_with_callbacks() -> None:
+def test_callbacks_do_not_change_the_codes_of_a_fit() -> None:
     codes = model().set_callbacks(Recording()).fit_transform(X)
     np.testing.assert_array_equal(codes, model().fit_transform(X))
 
@@ -106,7 +123,7 @@ def test_callbacks_are_torn_down_when_a_fit_fails() -> None:
     assert told.events[-1] == ("teardown", "fit")
 
 
-def test_callbacks_in_a_search() -> None:
+def test_a_search_passes_callbacks_to_every_fit() -> None:
     from sklearn.model_selection import GridSearchCV
 
     told = Recording()
@@ -115,7 +132,7 @@ def test_callbacks_in_a_search() -> None:
     assert told.count("end", "epoch") == 2 * (2 * 2 + 1)
 
 
-def test_the_progress_bar_of_scikit_learn(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_progress_bar_of_scikit_learn_shows_the_fit(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("rich")
     from sklearn.callback import ProgressBar
 
@@ -125,12 +142,13 @@ def test_the_progress_bar_of_scikit_learn(capsys: pytest.CaptureFixture[str]) ->
     assert "NMF - fit" in capsys.readouterr().out
 
 
-def test_scoring_while_fitting() -> None:
+def test_the_monitor_of_scikit_learn_logs_every_epoch() -> None:
     from sklearn.callback import ScoringMonitor
 
-    monitor = ScoringMonitor(scoring=None)
+    monitor = ScoringMonitor(scoring=None)  # it scores only where there is a target
     fit = model(solver="batch").set_callbacks(monitor).fit(X)
-    assert fit.n_iter_ == 6
+    logged = [entry["task_name"] for entry in monitor.get_logs().data]
+    assert logged.count("fit") == 1 and logged.count("epoch") == fit.n_iter_ == 6
 
 
 def test_saved_models_have_no_callbacks(tmp_path: Any) -> None:
@@ -144,7 +162,7 @@ def test_what_is_no_callback_is_refused() -> None:
         model().set_callbacks(print)
 
 
-def test_a_wish_is_no_arrival() -> None:
+def test_a_stop_that_a_callback_asked_for_is_neither_convergence_nor_failure() -> None:
     from vrmf.estimators.callbacks import STOPPED
 
     assert isinstance(STOPPED, Reason) and not STOPPED.converged and not STOPPED.failed

@@ -1,4 +1,4 @@
-"""A fit that was interrupted, however, ends with the bits of one that was not; its file never lies."""
+"""Checkpoints: an interrupted fit ends with the bits of an uninterrupted one, and bad files are refused."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 import vrmf
 from estimator_cases import NAMES, codes_may_stop_short, corrupted, make, stream_of
+from interruptions import Interruption, interrupted_before
 from killed_fits import SOLVERS, data, is_killed, model, start_fork_server
 from tables import AsymmetricL1, generator
-from test_storage import nodes
 from vrmf.estimators import AbstractFactorizer
 from vrmf.measurement import Measurement
 from vrmf.persistence import checkpoint
@@ -38,13 +38,14 @@ from vrmf.running.stage import Stage
 from vrmf.solvers import SMM, VR, AbstractSolver
 from vrmf.solvers.vr import VRState
 from vrmf.terms import L1, Box, Free, NonNegative, UnitBall
+from zip_files import containers, members_of, write_members
 
 X = data()
 LATER = 1e9  #: seconds after which only the start, the end and interruptions are saved
 
 
 def assert_same(ours: AbstractFactorizer, theirs: AbstractFactorizer) -> None:
-    """Assert that two fits ended alike, to the bit and in all that they remember but the seconds."""
+    """Assert that two fits have the same bits in all that they keep, except for the seconds."""
     np.testing.assert_array_equal(ours.components_, theirs.components_)
     assert ours.components_.dtype == theirs.components_.dtype
     assert ours.history_.keys() == theirs.history_.keys()
@@ -73,36 +74,21 @@ def assert_same(ours: AbstractFactorizer, theirs: AbstractFactorizer) -> None:
     assert ours.formulation_ == theirs.formulation_
 
 
-class Interruption(Exception):
-    """What a step raises in these tests."""
-
-
 @pytest.fixture
-def interrupted(monkeypatch: pytest.MonkeyPatch) -> Any:
+def interrupted() -> Any:
     """Return a function that fits until a step raises, before the step of a given number.
 
-    A fit that was interrupted so before goes on from its checkpoint; steps are counted over all stages.
+    A fit that was interrupted before goes on from its checkpoint. Steps are counted over all these fits.
     """
     done: dict[Path | None, int] = {}
 
     def fit(
         model: AbstractFactorizer, X: Any, step: int, error: type[BaseException] = Interruption
     ) -> None:
-        kind = type(model._solver())
-        honest, left = kind.step, step - done.get(model.checkpoint, 0)
+        left = step - done.get(model.checkpoint, 0)
         done[model.checkpoint] = step
-
-        def failing(self: Any, problem: Any, state: Any) -> Any:
-            nonlocal left
-            left -= 1
-            if left < 0:
-                raise error
-            return honest(self, problem, state)
-
-        with monkeypatch.context() as patch:
-            patch.setattr(kind, "step", failing)
-            with pytest.raises(error):
-                model.fit(X)
+        with interrupted_before(left, type(model._solver()), error), pytest.raises(error):
+            model.fit(X)
 
     return fit
 
@@ -125,14 +111,16 @@ def assert_goes_on(interrupted: Any, path: Path, X: Any, **options: Any) -> None
 @pytest.mark.parametrize("name", ["nmf", "robust-pca"])
 @pytest.mark.parametrize("solver", SOLVERS)
 @codes_may_stop_short
-def test_any_solver_goes_on_where_it_was(interrupted: Any, solver: str, name: str, tmp_path: Path) -> None:
+def test_any_solver_continues_with_the_same_bits(
+    interrupted: Any, solver: str, name: str, tmp_path: Path
+) -> None:
     assert_goes_on(interrupted, tmp_path / "c", corrupted(X), solver=solver, name=name)
 
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @codes_may_stop_short
-def test_any_estimator_goes_on_where_it_was(
+def test_any_estimator_continues_with_the_same_bits(
     interrupted: Any, name: str, dtype: Any, tmp_path: Path
 ) -> None:
     rows = corrupted(X[:100]).astype(dtype)
@@ -141,8 +129,8 @@ def test_any_estimator_goes_on_where_it_was(
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
-def test_the_law_of_samples_is_on_samples(solver: str, tmp_path: Path) -> None:
-    """The table reaches the states that it is there for."""
+def test_the_solvers_of_these_tests_reach_every_kind_of_anchor(solver: str) -> None:
+    """Anchors on samples and on all rows, with and without stored codes."""
     solver_value, seen = model(solver)._solver(), set()
     for current in model(solver).iterate(X):
         state = current.state
@@ -162,7 +150,7 @@ def test_saving_changes_nothing_and_more_epochs_go_on(solver: str, tmp_path: Pat
     assert_same(resumed, reference)
 
 
-def test_what_is_free_may_change(interrupted: Any, tmp_path: Path) -> None:
+def test_parameters_that_do_not_change_the_path_may_differ(interrupted: Any, tmp_path: Path) -> None:
     kept: Any = {"checkpoint": tmp_path / "c", "checkpoint_every": LATER}
     interrupted(model("vr", **kept, n_jobs=2, max_iter=2, tol=1e-9), X, 20)
     resumed = model("vr", **kept, max_time=100.0).fit(X)
@@ -170,18 +158,20 @@ def test_what_is_free_may_change(interrupted: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError, SystemExit])
-def test_whatever_ends_a_fit_is_saved(interrupted: Any, error: type[BaseException], tmp_path: Path) -> None:
+def test_a_fit_that_any_error_ends_is_saved(
+    interrupted: Any, error: type[BaseException], tmp_path: Path
+) -> None:
     path = tmp_path / "c"
     interrupted(model("vr", checkpoint=path), X, 23, error)
     assert saved_step(path) == 23
 
 
-def test_an_interrupt_while_history_is_written_leaves_a_sound_file(
+def test_an_interrupt_while_history_is_written_leaves_a_consistent_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The step after an anchor measures the row before; then the interrupt comes.
 
-    The file must not know of that measurement yet: here the fit would end by it, a step too early.
+    The file must not hold that measurement yet. Otherwise the resumed fit would end a step too early.
     """
     monkeypatch.setattr(rules, "STILL_GAINING", math.inf)  # it ends as soon as it is within the tolerance
     measured = model("vr").fit(X).history_["relative_stationarity"]
@@ -206,8 +196,8 @@ def test_an_interrupt_while_history_is_written_leaves_a_sound_file(
     assert_same(model("vr", **options, **kept).fit(X), reference)
 
 
-def test_a_fit_that_diverges_ends_alike(tmp_path: Path) -> None:
-    """Its file keeps the last sound iterate, from which it diverges again."""
+def test_a_resumed_fit_that_diverges_ends_as_an_uninterrupted_one(tmp_path: Path) -> None:
+    """Its file keeps the last finite iterate, from which it diverges again."""
     terms: Any = {"name": "matrix-factorization", "code": Box(0.5, 1.0), "dictionary": Free()}
 
     def fit(**more: Any) -> AbstractFactorizer:
@@ -220,7 +210,9 @@ def test_a_fit_that_diverges_ends_alike(tmp_path: Path) -> None:
     assert_same(fit(checkpoint=tmp_path / "c"), fit())
 
 
-def test_seconds_and_lines_go_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_seconds_and_lines_of_progress_continue_in_a_resumed_fit(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     kept: Any = {"checkpoint": tmp_path / "c", "verbose": 1}
     first = model("batch", max_iter=3, **kept).fit(X)
     second = model("batch", max_iter=5, **kept).fit(X)
@@ -232,12 +224,14 @@ def test_seconds_and_lines_go_on(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert third.n_steps_ == 5 and "max_time" in third.stop_reason_
 
 
-def test_codes_of_a_resumed_fit(tmp_path: Path) -> None:
+def test_a_resumed_fit_has_the_same_codes(tmp_path: Path) -> None:
     first = model("vr", checkpoint=tmp_path / "c").fit_transform(X)
     np.testing.assert_array_equal(model("vr", checkpoint=tmp_path / "c").fit_transform(X), first)
 
 
-def test_a_random_state_that_is_shared_is_left_alike(interrupted: Any, tmp_path: Path) -> None:
+def test_a_resumed_fit_leaves_a_shared_random_state_as_an_uninterrupted_one(
+    interrupted: Any, tmp_path: Path
+) -> None:
     kept: Any = {"checkpoint": tmp_path / "c"}
     reference = model("smm", random_state=np.random.RandomState(5)).fit(X)
     interrupted(model("smm", random_state=np.random.RandomState(5), **kept), X, 7)
@@ -256,7 +250,7 @@ def test_iterate_and_streams_ignore_checkpoints(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_a_warm_start_is_told_by_its_dictionary(interrupted: Any, tmp_path: Path) -> None:
+def test_a_warm_start_is_identified_by_its_dictionary(interrupted: Any, tmp_path: Path) -> None:
     path = tmp_path / "c"
 
     def warm(epochs: int, **options: Any) -> AbstractFactorizer:
@@ -287,7 +281,7 @@ def test_own_terms_are_known_from_the_parameters(interrupted: Any, tmp_path: Pat
 
 @dataclass(frozen=True, eq=False)
 class Travel:
-    """How far the dictionary went."""
+    """The length of the path of the dictionary."""
 
     way: Any
 
@@ -347,7 +341,7 @@ def saved_state(path: Path, solver: AbstractSolver | None = None) -> Any:
     """Return the state in a checkpoint of NMF, read past the estimator."""
     verify(path)
     with zipfile.ZipFile(path) as archive:
-        kind = type((solver or VR()).init(Any, np.zeros((3, 6)), 0)) if solver else VRState  # type: ignore[arg-type]
+        kind = VRState if solver is None else type(solver.init(Any, np.zeros((3, 6)), 0))  # type: ignore[arg-type]
         reader = Reader(archive, (*vrmf.persistence.archive.VALUES, *declared_types(kind)))
         return reader.decode(reader.manifest()["state"])
 
@@ -416,7 +410,7 @@ def test_other_parameters_are_refused(options: dict[str, Any], message: str, kep
         model(**({"solver": "vr"} | options), checkpoint=kept).fit(X)
 
 
-def test_every_difference_is_told(kept: Path) -> None:
+def test_every_difference_is_listed(kept: Path) -> None:
     other = model("vr", checkpoint=kept, alpha=0.5).set_params(
         solver=VR(batch_size=7, coder=vrmf.solvers.Coder(tol=1e-3))
     )
@@ -431,7 +425,7 @@ def test_every_difference_is_told(kept: Path) -> None:
         assert message in str(told.value)
 
 
-def test_equal_values_are_equal(interrupted: Any, tmp_path: Path) -> None:
+def test_equal_parameters_in_another_form_are_the_same_fit(interrupted: Any, tmp_path: Path) -> None:
     """By name or by value, as a list or as a tuple, 1 or 1.0."""
     kept: Any = {"name": "group-dictionary-learning", "checkpoint": tmp_path / "c", "n_components": 4}
     written: Any = {"alpha": 1, "groups": [[0, 1], [2, 3]], "group_weights": (1, 2.0)}
@@ -511,9 +505,7 @@ def test_a_state_of_another_version_is_refused(
 def resealed(path: Path, manifest: Any, members: dict[str, bytes]) -> None:
     """Write a checkpoint whose checksum is right, whatever it holds."""
     archive = io.BytesIO()
-    with zipfile.ZipFile(archive, "w") as file:
-        for name, content in (members | {"manifest.json": json.dumps(manifest).encode()}).items():
-            file.writestr(name, content)
+    write_members(archive, members | {"manifest.json": json.dumps(manifest).encode()})
     content = archive.getvalue()
     digest = checkpoint._digest()
     digest.update(content)
@@ -524,12 +516,11 @@ def resealed(path: Path, manifest: Any, members: dict[str, bytes]) -> None:
 @pytest.mark.filterwarnings("ignore")
 def test_whatever_is_changed_in_a_sealed_file_it_goes_on_or_is_refused(kept: Path, tmp_path: Path) -> None:
     path, rng = tmp_path / "c", generator("resealed")
-    with zipfile.ZipFile(kept) as archive:
-        members = {name: archive.read(name) for name in archive.namelist()}
+    members = members_of(kept)
     others: list[Any] = [None, True, -1, 10**30, "word", [], {}, {"$": "float", "value": "nan"}]
     for _ in range(150):
         manifest = json.loads(members["manifest.json"])
-        every = nodes({name: manifest[name] for name in manifest if name != "fingerprint"})
+        every = containers({name: manifest[name] for name in manifest if name != "fingerprint"})
         node = every[rng.integers(1, len(every))]
         key = rng.choice(list(node)) if isinstance(node, dict) else int(rng.integers(len(node)))
         node[key] = others[rng.integers(len(others))]
@@ -546,8 +537,7 @@ def test_arrays_of_other_shapes_in_a_sealed_file_are_refused_by_its_name(
     kept: Path, tmp_path: Path
 ) -> None:
     path = tmp_path / "c"
-    with zipfile.ZipFile(kept) as archive:
-        members = {name: archive.read(name) for name in archive.namelist()}
+    members = members_of(kept)
     manifest, refused = json.loads(members["manifest.json"]), 0
     for name in [name for name in members if name.endswith(".npy")]:
         file = io.BytesIO()
@@ -594,7 +584,7 @@ def test_a_save_that_fails_leaves_the_old_file(
     assert_same(model("vr", checkpoint=path).fit(X), model("vr").fit(X))
 
 
-def test_leftovers_of_the_dead_are_removed_and_of_the_living_are_not(tmp_path: Path) -> None:
+def test_partial_files_are_removed_unless_their_process_runs(tmp_path: Path) -> None:
     path = tmp_path / "c"
     dead, living, other = (tmp_path / name for name in (f".c.{2**22 + 1}-a.partial", "", ".d.1-a.partial"))
     living = tmp_path / f".c.{os.getpid()}-b.partial"
@@ -607,7 +597,7 @@ def test_leftovers_of_the_dead_are_removed_and_of_the_living_are_not(tmp_path: P
     assert not living.exists()
 
 
-def test_a_link_stays_a_link(tmp_path: Path) -> None:
+def test_a_checkpoint_through_a_link_keeps_the_link(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "c").symlink_to(tmp_path / "elsewhere" / "c")
     model("batch", max_iter=2, checkpoint=tmp_path / "c").fit(X)
@@ -618,14 +608,11 @@ def test_models_without_these_parameters_can_be_read(tmp_path: Path) -> None:
     path = tmp_path / "m"
     vrmf.save(make("nmf", checkpoint=tmp_path / "c").fit(X), path)
     assert vrmf.load(path).checkpoint == os.fspath(tmp_path / "c")
-    with zipfile.ZipFile(path) as archive:
-        members = {name: archive.read(name) for name in archive.namelist()}
+    members = members_of(path)
     manifest = json.loads(members["manifest.json"])
     for name in ("checkpoint", "checkpoint_every"):
         del manifest["params"]["items"][name]
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, content in (members | {"manifest.json": json.dumps(manifest).encode()}).items():
-            archive.writestr(name, content)
+    write_members(path, members | {"manifest.json": json.dumps(manifest).encode()})
     assert vrmf.load(path).checkpoint is None
 
 
@@ -634,7 +621,7 @@ def test_models_without_these_parameters_can_be_read(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_large_arrays_are_not_copied(tmp_path: Path) -> None:
-    """They are streamed both ways, mapped ones as well, and keep the order of their entries."""
+    """Arrays are written and read in pieces, also memory-mapped ones, and keep the order of entries."""
     size = 2**26
     mapped = np.memmap(tmp_path / "codes", dtype=np.float64, mode="w+", shape=(size // 80, 10), order="F")
     mapped[:] = np.arange(10)
@@ -656,7 +643,7 @@ def test_large_arrays_are_not_copied(tmp_path: Path) -> None:
     assert came.flags.f_contiguous and came.flags.writeable
 
 
-def test_types_that_a_value_holds() -> None:
+def test_all_types_inside_a_value_are_found() -> None:
     assert types_in({"a": [L1(1.0) + NonNegative()], "b": 3}) == {L1, NonNegative, vrmf.terms.Sum}
     names = {kind.__name__ for kind in declared_types(VRState)}
     assert names >= {"VRState", "SMMState", "Anchor", "Stats", "WorstRows", "Usage", "Measurement"}
@@ -682,12 +669,14 @@ def fork_server() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("solver", SOLVERS)
-def test_killed_fits_end_as_if_nothing_had_been(solver: str, fork_server: None, tmp_path: Path) -> None:
+def test_killed_fits_end_with_the_bits_of_an_uninterrupted_fit(
+    solver: str, fork_server: None, tmp_path: Path
+) -> None:
     rng, reference, path = generator(f"kills {solver}"), model(solver).fit(X), tmp_path / "c"
     pause = 1 / reference.n_steps_
     kills, finished, steps = 0, 0, [0]
     while kills < KILLS:
-        # Some die while they read the file and prepare, the others in their steps and while they save.
+        # A third of the processes are killed while they start, the others in steps and while they save.
         moment = ("begins", rng.uniform(0, 0.1)) if kills % 3 == 2 else ("steps", rng.uniform(0.02, 0.25))
         if is_killed(solver, path, pause, *moment):
             kills += 1

@@ -10,21 +10,13 @@ import numpy as np
 import pytest
 
 import reference
+from precisions import Precision, every_precision, roundings
 from tables import DICTIONARIES, generator, groups
 from vrmf.arrays import Array
 from vrmf.coding import Atoms, Coder, Codes
 from vrmf.coding.forms import EntrywiseForm, GroupForm, form_of
 from vrmf.formulations import Formulation
 from vrmf.terms import L1, Absent, AbstractRowTerm, Box, Free, NonNegative, Ridge, UnitBall
-
-Precision = type[np.floating[Any]]
-
-every_precision = pytest.mark.parametrize("dtype", [np.float32, np.float64])
-
-
-def roundings(dtype: Precision, number: float = 1e3) -> float:
-    """A tolerance of so many roundings."""
-    return number * float(np.finfo(dtype).eps)
 
 
 def windows(k: int, step: int, width: int, weight: float) -> AbstractRowTerm:
@@ -304,7 +296,7 @@ def test_codes_of_a_dictionary_nearby_are_a_good_start(name: str) -> None:
     start, nearby = encode(model, X, D, 1e-6).H, moved(rng, D)
     cold, warm = encode(model, X, nearby, 1e-6), encode(model, X, nearby, 1e-6, start)
     assert np.all(warm.finished)
-    # of overlapping groups a code tells only the sum of the duals, not the parts
+    # with overlapping groups a code determines the sum of the dual variables only
     overlap = isinstance(form_of(model.code), GroupForm) and "overlapping" in name
     assert np.sum(warm.iterations) < np.sum(cold.iterations) + overlap
     expected = model.losses(X, nearby, cold.H)

@@ -12,7 +12,7 @@ import pytest
 import sklearn.linear_model
 
 import reference
-from tables import CROSSING, FORMULATIONS, Instance, generator, groups
+from tables import CROSSING, FORMULATIONS, Instance, every_formulation, generator, groups
 from vrmf.arrays import Array
 from vrmf.block import Block
 from vrmf.coding import Atoms, Coder, Codes
@@ -31,8 +31,6 @@ from vrmf.terms import (
 )
 
 EXACT = Coder(tol=1e-10)
-
-every_formulation = pytest.mark.parametrize("name", FORMULATIONS)
 
 
 def instance(name: str) -> Instance:
@@ -81,7 +79,7 @@ def units(model: Formulation, X: Array, D: Array) -> Array:
 
 
 @every_formulation
-def test_the_tables_dictionary_is_feasible_and_its_terms_bite(name: str) -> None:
+def test_the_dictionary_of_the_table_is_feasible_and_its_terms_matter(name: str) -> None:
     model, X, D = instance(name)
     assert np.isfinite(model.dictionary.value(D))
     model.check_width(len(D), X.shape[1])
@@ -186,7 +184,7 @@ def test_codes_without_penalty_have_least_norm_where_atoms_are_dependent() -> No
 
 
 def test_an_outlier_term_that_is_absent_or_forbidden_is_the_same() -> None:
-    # a box of one point, zero, is an absent outlier in other words, and goes the other way
+    # a box of the point zero is the same set as Absent, but is coded by another method
     _, X, D = instance("P1")
     absent = EXACT.encode(X, Atoms(D), L1(0.2), Absent())
     forbidden = EXACT.encode(X, Atoms(D), L1(0.2), Box(0.0, 0.0))
@@ -238,7 +236,7 @@ def test_the_error_bounds_the_distance_to_stationarity(name: str, method: str) -
         codes = encode(model, X, D, coder)
         distance = distances(model, X, D, codes.H) / units(model, X, D)
         assert np.all(distance <= codes.error + 1e-13)
-        # and it says something: not by orders of magnitude above both the distance and what was asked
+        # and the bound is not loose: it is of the order of the distance or of the tolerance
         assert np.median(codes.error) <= 1e3 * np.median(distance) + max(coder.tol, 1e-12)
 
 
@@ -372,7 +370,7 @@ def test_single_precision_stays_single(name: str, method: str) -> None:
 
 @every_formulation
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_the_quality_of_codes_is_told_in_the_same_types(name: str, dtype: type) -> None:
+def test_errors_and_iterations_have_the_same_types_in_both_precisions(name: str, dtype: type) -> None:
     model, X, D = instance(name)
     for code in (model.code, Ridge(0.1)):
         codes = EXACT.encode(X.astype(dtype), Atoms(D.astype(dtype)), code, model.outliers)
@@ -565,7 +563,7 @@ def test_codes_do_not_change_when_rows_and_atoms_scale_together(factor: float) -
 
 
 @every_formulation
-def test_atoms_of_very_different_size_are_no_hindrance(name: str) -> None:
+def test_codes_for_atoms_of_very_different_size_reach_the_tolerance(name: str) -> None:
     model, X, D = instance(name)
     X, D = atoms_of_different_size(X, D)
     codes = encode(model, X, D, Coder(tol=1e-8, max_iter=100_000))
@@ -647,7 +645,7 @@ def test_stats_add_up(name: str, cut: int) -> None:
 
 
 @every_formulation
-def test_stats_are_what_they_say(name: str) -> None:
+def test_stats_are_sums_by_their_definition(name: str) -> None:
     model, X, D = instance(name)
     codes = encode(model, X, D)
     H, R = codes.H, outliers(model, X, D, codes.H)
@@ -674,7 +672,7 @@ def test_stats_are_what_they_say(name: str) -> None:
 
 
 @every_formulation
-def test_worst_rows_are_the_worst(name: str) -> None:
+def test_worst_rows_have_the_largest_residuals(name: str) -> None:
     model, X, D = instance(name)
     H = encode(model, X, D).H
     R = outliers(model, X, D, H)

@@ -1,4 +1,4 @@
-"""Laws of blocks and companions: arrays by row travel with their rows, wherever these are."""
+"""Laws of blocks and companions: a function gets the arrays by row that belong to its rows."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SOURCES: dict[str, dict[str, Any]] = {
 
 
 def sums_and_shares(block: Block) -> tuple[Array, dict[str, Array]]:
-    """Return the sum of the rows, and for each row its own sum, beside what was known."""
+    """Return the sum of the rows, and for each row its own sum plus the companion that is known."""
     known = block.companion("known")
     own = block.dense.sum(axis=1, keepdims=True)
     return block.dense.sum(axis=0), {"own": own if known is None else own + known}
@@ -60,7 +60,7 @@ def test_a_sample_writes_for_its_rows_alone() -> None:
     assert np.count_nonzero(np.isfinite(companion.values)) == 100
 
 
-def test_drawing_is_pure() -> None:
+def test_a_draw_does_not_depend_on_those_before() -> None:
     for options in SOURCES.values():
         first, second = LocalSource(X, **options), LocalSource(X, **options)
         forwards = [first.draw(50, 1, step).rows for step in range(9)]
@@ -78,6 +78,27 @@ def test_a_companion_that_is_not_carried_is_not_in_the_block() -> None:
     np.testing.assert_allclose(written.values, X.sum(axis=1, keepdims=True))  # type: ignore[arg-type]
 
 
+def test_nothing_is_carried_for_a_companion_that_is_none() -> None:
+    companion = LocalSource(X).companion("sums", 0, 1)
+    for read, write in ((None, None), (companion, None), (None, companion), (companion, companion)):
+        carry = Carry.of("known", read, write)
+        assert carry.reads == ({} if read is None else {"known": read})
+        assert carry.writes == ({} if write is None else {"known": write})
+
+
+@pytest.mark.parametrize("in_file", [False, True])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_companion_has_a_row_for_each_row_in_the_precision_of_the_source(
+    in_file: bool, dtype: type, tmp_path: Path
+) -> None:
+    source = LocalSource(X.astype(dtype), companion_folder=tmp_path if in_file else None)
+    one, other = (source.companion("sums", number, 3) for number in (0, 1))
+    assert one.values is not None and other.values is not None
+    assert one.values.shape == (len(X), 3) and one.values.dtype == dtype
+    assert one.kind == other.kind and one.name != other.name
+    assert not np.shares_memory(one.values, other.values)
+
+
 def test_the_products_of_a_block_are_those_of_its_rows() -> None:
     rng = generator("products")
     D, H = rng.normal(size=(3, 5)), rng.normal(size=(len(X), 3))
@@ -89,4 +110,6 @@ def test_the_products_of_a_block_are_those_of_its_rows() -> None:
     E = H @ D
     assert block.residual(E) is E
     np.testing.assert_allclose(E, H @ D - X)
-    np.testing.assert_array_equal(block.take(np.array([5, 2])).dense, X[[5, 2]])
+    some = Block(X, {"known": X[:, :1]}).take(np.array([5, 2]))
+    np.testing.assert_array_equal(some.dense, X[[5, 2]])
+    assert some.companion("known") is None

@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 
 import vrmf
 from estimator_cases import corrupted, rows
+from manual_clock import ManualClock
 from vrmf.cli import main
 from vrmf.coding import Coder
 from vrmf.comparing import Comparison, Curve, compare, comparison, contestants, peers
@@ -46,9 +47,9 @@ def test_our_objectives_are_those_of_the_estimators(model: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("model", peers.PEERS)
 def test_others_solve_the_same_problem(model: str) -> None:
-    """None is better than ours by more than rounding, and all that are installed come near."""
+    """Other libraries end at most 2 % below our objective and at most a factor of 4 above."""
     data = corrupted(X) if model.startswith("robust") else X
-    found = compared(model, data, solvers=["vr"], seconds=2.0)
+    found = compared(model, data, solvers=["vr"], seconds=1.0)
     ours, *others = found.curves
     assert len(others) + len(found.missing) >= 1
     for other in others:
@@ -76,7 +77,7 @@ def test_all_get_the_start_the_weights_and_the_threads_of_a_fit(monkeypatch: pyt
     assert np.linalg.norm(X - codes @ first.D) <= 1.001 * np.linalg.norm(X) * found.curves[1].error[0]
 
 
-def test_a_library_that_fails_is_told_and_the_others_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_library_that_fails_is_reported_and_the_others_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
     def early(setting: Any) -> Contestant:
         raise AttributeError("no such\nfunction")
 
@@ -106,31 +107,21 @@ def test_an_error_of_ours_is_raised() -> None:
 # Clocks ------------------------------------------------------------------------------------------
 
 
-class Hands:
-    """The hands of a clock, which a test moves."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def perf_counter(self) -> float:
-        return self.now
-
-
 @pytest.fixture
-def hands(monkeypatch: pytest.MonkeyPatch) -> Hands:
-    hands = Hands()
-    monkeypatch.setattr(contestants, "time", hands)
-    return hands
+def clock(monkeypatch: pytest.MonkeyPatch) -> ManualClock:
+    clock = ManualClock()
+    monkeypatch.setattr(contestants, "time", clock)
+    return clock
 
 
-def test_learners_of_batches_stop_at_their_budget_and_only_learning_counts(hands: Hands) -> None:
+def test_learners_of_batches_stop_at_their_budget_and_only_learning_counts(clock: ManualClock) -> None:
     def learn(model: list[Any], batch: int) -> list[Any]:
-        hands.now += 1.0
+        clock.now += 1.0
         model.append(batch)
         return model
 
     def dictionary(model: list[Any]) -> Any:
-        hands.now += 5.0  # off the clock
+        clock.now += 5.0  # off the clock
         return np.full((1, 1), float(len(model)))
 
     def batches() -> Iterator[int]:
@@ -140,12 +131,12 @@ def test_learners_of_batches_stop_at_their_budget_and_only_learning_counts(hands
     assert taken[-1].seconds == taken[-1].D[0, 0] == 20.0
 
 
-def test_learners_of_steps_begin_anew_with_more_steps_within_their_budget(hands: Hands) -> None:
+def test_learners_of_steps_begin_anew_with_more_steps_within_their_budget(clock: ManualClock) -> None:
     asked: list[int] = []
 
     def fit(steps: int) -> Any:
         asked.append(steps)
-        hands.now += 2.0 * steps
+        clock.now += 2.0 * steps
         return np.eye(2)
 
     taken = learner_of_steps("x", "", fit, 1).snapshots(100.0)
@@ -174,7 +165,7 @@ def test_rows_beyond_the_bounds_are_left_out_evenly(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.slow
-def test_the_command_tells_a_table_and_draws_a_picture(tmp_path: Path) -> None:
+def test_the_command_prints_a_table_and_draws_a_picture(tmp_path: Path) -> None:
     np.save(tmp_path / "rows.npy", X)
     data, picture = str(tmp_path / "rows.npy"), tmp_path / "seconds.png"
     words = [
@@ -202,7 +193,7 @@ def test_the_command_tells_a_table_and_draws_a_picture(tmp_path: Path) -> None:
     assert again.exit_code == 1 and "--force" in again.output
 
 
-def test_the_command_for_scripts(tmp_path: Path) -> None:
+def test_the_command_prints_json_for_scripts(tmp_path: Path) -> None:
     np.save(tmp_path / "rows.npy", X)
     words = [
         "bench",

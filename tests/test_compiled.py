@@ -1,4 +1,4 @@
-"""Laws of compiled kernels: bits do not depend on who has compiled them; compilation is told."""
+"""Laws of compiled kernels: bits do not depend on which are compiled; slow compilation is announced."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def notice(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def compilation_in(module: str) -> Any:
-    """What is told to a listener of the compilation of a function of the given module."""
+    """Return the event that Numba sends when it compiles a function of the given module."""
     function = SimpleNamespace(__module__=module)
     return SimpleNamespace(data={"dispatcher": SimpleNamespace(py_func=function)})
 
@@ -97,7 +97,7 @@ def compilation_in(module: str) -> Any:
 OURS = compilation_in("vrmf.coding._pivoting")
 
 
-def test_a_long_compilation_is_told_once(notice: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_long_compilation_is_announced_once(notice: Any, capsys: pytest.CaptureFixture[str]) -> None:
     for _ in range(3):
         notice.on_start(OURS)
         time.sleep(4 * SECONDS)
@@ -108,7 +108,7 @@ def test_a_long_compilation_is_told_once(notice: Any, capsys: pytest.CaptureFixt
     assert err.count("\n") == 1
 
 
-def test_compilations_in_several_threads_are_told_once(
+def test_compilations_in_several_threads_are_announced_once(
     notice: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def compile_slowly() -> None:
@@ -124,7 +124,7 @@ def test_compilations_in_several_threads_are_told_once(
     assert capsys.readouterr().err.count("vrmf is compiling its kernels") == 1
 
 
-def test_a_short_compilation_is_not_told(
+def test_a_short_compilation_is_not_announced(
     notice: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(compiled, "SECONDS_UNTIL_NOTICE", 10 * SECONDS)
@@ -136,7 +136,7 @@ def test_a_short_compilation_is_not_told(
 
 
 @pytest.mark.parametrize("module", ["numba.core", "vrmfolk", "user.vrmf", ""])
-def test_compilations_of_others_are_not_told(
+def test_compilations_of_other_packages_are_not_announced(
     notice: Any, capsys: pytest.CaptureFixture[str], module: str
 ) -> None:
     notice.on_start(compilation_in(module))
@@ -147,7 +147,7 @@ def test_compilations_of_others_are_not_told(
     assert capsys.readouterr().err == ""
 
 
-def test_a_long_compilation_is_told_though_a_short_one_ended_inside_it(
+def test_a_long_compilation_is_announced_though_a_short_one_ended_inside_it(
     notice: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     # a kernel that calls others has them compiled while it is compiled itself
@@ -157,3 +157,12 @@ def test_a_long_compilation_is_told_though_a_short_one_ended_inside_it(
     time.sleep(4 * SECONDS)
     notice.on_end(OURS)
     assert capsys.readouterr().err.count("vrmf is compiling its kernels") == 1
+
+
+def test_compilation_is_off_the_clock() -> None:
+    before = compiled.working_seconds()
+    compiled._notice.on_start(OURS)
+    time.sleep(0.2)
+    during = compiled.working_seconds()
+    compiled._notice.on_end(OURS)
+    assert during - before < 0.1 and compiled.working_seconds() - before < 0.15

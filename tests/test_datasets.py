@@ -1,4 +1,4 @@
-"""Laws of datasets: Synth is what the paper says, and images are the right ones or an error."""
+"""Laws of datasets: Synth is that of the paper, and wrong files of images are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws of codes for dictionaries on which fast methods get stuck: every code ends at the promised error."""
+"""Laws of codes for degenerate dictionaries: every code reaches the tolerance."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from sklearn.datasets import load_digits
 
 import reference
 import vrmf
+from precisions import Precision
 from tables import generator
 from vrmf.arrays import Array
 from vrmf.coding import Atoms, Coder, Codes
@@ -19,8 +20,6 @@ from vrmf.formulations import Formulation, robust_nmf
 from vrmf.terms import L1, Absent, AbstractRowTerm, Box, Free, GroupL2, NonNegative, Ridge, UnitBall
 
 K, ROWS = 12, 12
-
-Precision = type[np.floating[Any]]
 
 APART = [range(i, i + 3) for i in range(0, K, 3)]
 OVERLAPPING = [range(i, min(i + 5, K)) for i in range(0, K, 3)]
@@ -221,7 +220,7 @@ def fit_iterations(model: Any, X: Array) -> Any:
         return model.fit(X)
 
 
-def test_fits_whose_codes_are_not_unique_get_somewhere() -> None:
+def test_codes_after_fits_whose_codes_are_not_unique_are_finished() -> None:
     # more atoms than features; few distinct columns; one entry far off
     rng = generator("fits")
     spiked = rng.random((60, 7))

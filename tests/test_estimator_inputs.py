@@ -9,13 +9,12 @@ from typing import Any
 
 import dask.array
 import numpy as np
-import pandas
 import pytest
 import scipy.sparse
 import zarr
 
 from estimator_cases import corrupted, every_estimator, every_solver, fitted, make, rows
-from inputs import FILES, KINDS, ROWLESS, STORED, every_kind, frame, lazy, npy, zarr_folder
+from inputs import FILES, KINDS, ROWLESS, STORED, every_kind, lazy, npy, zarr_folder
 from inputs import without_a_cluster as without_a_cluster  # a fixture for all tests here
 from vrmf.arrays import Array
 from vrmf.solvers import SOLVERS
@@ -108,7 +107,7 @@ def test_centring_is_that_of_the_array(kind: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ["mapped", "fortran mapped", "strided mapped"])
 def test_whole_numbers_in_a_file_become_floats(kind: str, dtype: str, tmp_path: Path) -> None:
     numbers = np.minimum(10 * X, 255).astype(dtype)
-    # Chunks change the order of sums; with a ridge that counts, rounding stays rounding.
+    # Chunks change the order of sums. A large ridge keeps differences of the size of rounding.
     model = make("nmf", alpha=0.1).fit(KINDS[kind].make(numbers, tmp_path))
     expected = make("nmf", alpha=0.1).fit(numbers.astype(float))
     np.testing.assert_allclose(model.components_, expected.components_, rtol=1e-6, atol=1e-9)
@@ -303,14 +302,3 @@ def test_a_zarr_array_of_three_dimensions_is_refused(tmp_path: Path) -> None:
     images = zarr.create_array(tmp_path / "images.zarr", shape=(5, 3, 3), dtype="f8")
     with pytest.raises(ValueError, match=r"shape \(5, 3, 3\)\. Use rows and features"):
         make("nmf").fit(images)
-
-
-# Names -------------------------------------------------------------------------------------------
-
-
-def test_names_of_features_are_kept_and_checked(tmp_path: Path) -> None:
-    model = make("nmf").fit(frame(X))
-    assert list(model.feature_names_in_) == [f"f{i}" for i in range(6)]
-    with pytest.raises(ValueError, match="feature names should match"):
-        model.transform(pandas.DataFrame(X, columns=list("abcdef")))
-    assert not hasattr(model.fit(npy(X, tmp_path)), "feature_names_in_")

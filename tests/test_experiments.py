@@ -1,4 +1,4 @@
-"""Experiments: what is stored is not computed again, and figures come from what is stored alone."""
+"""Experiments: stored results are not computed again, and figures need nothing but stored results."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def case(monkeypatch: pytest.MonkeyPatch) -> Case:
     return Panel("ORPCA", "Synth").load(TINY)
 
 
-def test_a_curve_tells_what_an_independent_pass_tells(case: Case) -> None:
+def test_a_curve_agrees_with_an_independent_pass(case: Case) -> None:
     D, problem = case.start(n_components=4), case.problem
     found = curve(
         SMM(batch_size=10),
@@ -141,7 +141,7 @@ def test_snapshots_are_the_first_beyond_their_passes(case: Case) -> None:
     assert [snapshot.passes for snapshot in taken] == [0, 0.5, 1]
 
 
-def test_a_curve_tells_what_a_fit_would_report(case: Case) -> None:
+def test_a_curve_agrees_with_the_report_of_a_fit(case: Case) -> None:
     """Amid an epoch that will be taken back, that is the last anchor."""
     D = case.start(n_components=4)
     found = curve(VR(), case.problem, D, at=[0, *np.linspace(2, 20, 30)])
@@ -272,7 +272,7 @@ def fake_results(scale: Scale, experiment: Experiment) -> dict[str, Any]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["figure1", "figure2", "figure3", "long", "start"])
-def test_the_figures_of_the_paper_are_drawn_and_told(name: str, tmp_path: Path) -> None:
+def test_the_figures_of_the_paper_are_drawn_and_have_a_table(name: str, tmp_path: Path) -> None:
     (experiment,) = chosen([name])
     results = fake_results(QUICK, experiment)
     for picture, figure in experiment.draw(results).items():
@@ -281,7 +281,7 @@ def test_the_figures_of_the_paper_are_drawn_and_told(name: str, tmp_path: Path) 
     assert "a title" in experiment.table(results) or name in ("figure3", "start")
 
 
-def test_the_table_tells_when_levels_were_reached() -> None:
+def test_the_table_shows_when_levels_were_reached() -> None:
     results = fake_results(QUICK, chosen(["figure1"])[0])
     results["ODL CBCL/VR"] = fake_curve(1.0)
     table = drawing.table_figure1(results)

@@ -1,4 +1,4 @@
-"""Laws of terms at steps and scales of many orders of magnitude, and of what is left of huge entries."""
+"""Laws of terms at extreme steps and scales, and of residuals of huge entries."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def prox(term: Any, Z: Array, step: float) -> Array:
 
 @pytest.fixture(autouse=True)
 def few_iterations(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Iterative proxes do not converge at all of these steps; that they end somewhere sane is enough."""
+    """Iterative proxes do not converge at all of these steps; their results must be finite and feasible."""
     monkeypatch.setattr("vrmf.terms.douglas_rachford.MAX_ITERATIONS", 300)
     monkeypatch.setattr("vrmf.terms.groups.MAX_ITERATIONS", 3000)
 
@@ -163,7 +163,7 @@ ROBUST: dict[str, Formulation] = {
 @pytest.mark.parametrize("size", [1e6, 1e12, 1e15])
 @pytest.mark.parametrize("name", ROBUST)
 def test_a_huge_entry_is_an_outlier_and_no_more(name: str, size: float) -> None:
-    # However large an outlier is, it pulls at the code with its weight: as one of moderate size does.
+    # The gradient of an outlier is bounded by its weight, however large the outlier is.
     model, rng = ROBUST[name], generator(name)
     D = np.abs(rng.normal(size=(4, 9)))
     X = np.abs(rng.normal(size=(6, 4))) @ D

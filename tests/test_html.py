@@ -56,7 +56,7 @@ def html_of(model: Any) -> str:
     return str(bundle["text/html"])
 
 
-def test_a_fitted_model_tells_its_fit() -> None:
+def test_a_fitted_model_shows_the_results_of_its_fit() -> None:
     model = vrmf.NMF(3, random_state=0, tol=1e-4).fit(X)
     told = Tags(html_of(model))
     assert {"svg", "table", "details"} <= told.seen
@@ -71,7 +71,7 @@ def test_a_fitted_model_tells_its_fit() -> None:
 
 
 @pytest.mark.slow
-def test_automatic_parameters_are_told_as_they_became() -> None:
+def test_automatic_parameters_are_shown_with_their_values() -> None:
     model = vrmf.RobustPCA(random_state=0).fit(X)
     told = Tags(html_of(model)).text
     for part in (
@@ -84,7 +84,7 @@ def test_automatic_parameters_are_told_as_they_became() -> None:
         assert part in told, part
 
 
-def test_solvers_are_told_by_the_options_that_were_changed() -> None:
+def test_solvers_are_shown_with_the_options_that_were_changed() -> None:
     assert "→ VR" not in Tags(html_of(vrmf.NMF(2, random_state=0, tol=1e-2).fit(X))).text
     model = vrmf.NMF(2, random_state=0, tol=1e-2, solver=vrmf.solvers.VR(batch_size=20)).fit(X)
     assert "solverVR(batch_size=20)" in Tags(html_of(model)).text

@@ -1,4 +1,4 @@
-"""Laws of codes with outliers that act on entries: Newton's method, its kernels, and where it ends."""
+"""Laws of Newton's method for codes with entrywise outliers, and of its kernels."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import reference
+from precisions import Precision, every_precision
 from tables import generator
 from vrmf.arrays import Array
 from vrmf.block import Block
@@ -38,11 +39,8 @@ OUTLIERS: dict[str, AbstractRowTerm] = {
     "l1+ridge": L1(0.1) + Ridge(0.5),
 }
 
-Precision = type[np.floating[Any]]
-
 every_code = pytest.mark.parametrize("code", CODES)
 every_outlier = pytest.mark.parametrize("outliers", OUTLIERS)
-every_precision = pytest.mark.parametrize("dtype", [np.float32, np.float64])
 cold_or_warm = pytest.mark.parametrize("warm", [False, True], ids=["cold", "warm"])
 
 
@@ -164,7 +162,7 @@ def _dictionary(kind: str, D: Array) -> Array:
 @every_code
 @every_precision
 @cold_or_warm
-def test_degenerate_dictionaries_are_no_exceptions(
+def test_codes_of_degenerate_dictionaries_are_finished(
     kind: str, code: str, dtype: Precision, warm: bool
 ) -> None:
     X, D = rows_and_atoms(12)
@@ -189,7 +187,7 @@ def test_rows_with_fewer_inliers_than_atoms(code: str, share: float) -> None:
 
 @every_code
 @cold_or_warm
-def test_huge_outliers_and_rows_of_zeros(code: str, warm: bool) -> None:
+def test_huge_outliers_and_rows_of_zeros_have_optimal_codes(code: str, warm: bool) -> None:
     X, D = rows_and_atoms()
     X[::3, 5], X[1::3], X[2, :7] = 1e12, 0.0, -1e12
     terms = CODES[code], OUTLIERS["l1"]
@@ -201,7 +199,7 @@ def test_huge_outliers_and_rows_of_zeros(code: str, warm: bool) -> None:
 
 
 @every_code
-def test_starts_far_off_lead_home(code: str) -> None:
+def test_codes_converge_from_a_start_that_is_far_off(code: str) -> None:
     X, D = rows_and_atoms()
     start = 1e6 * generator("far").standard_normal((len(X), len(D)))
     codes = encode(X, D, CODES[code], OUTLIERS["l1"], 1e-8, start=start)
@@ -223,7 +221,7 @@ def test_iterations_are_bounded(code: str, warm: bool, max_iter: int) -> None:
 
 
 @every_code
-def test_time_is_looked_at(code: str) -> None:
+def test_encoding_checks_the_clock(code: str) -> None:
     X, D = rows_and_atoms()
     with watched_by(Clock(limit=0.0)), pytest.raises(OutOfTime):
         encode(X, D, CODES[code], OUTLIERS["l1"])
@@ -356,10 +354,7 @@ def test_codes_from_a_start_that_is_far_off_are_not_finished_by_its_roundings(si
 @cold_or_warm
 @pytest.mark.parametrize("code", ["ridge", "ball", "box"])
 def test_gross_outliers_in_single_precision_need_no_last_resort(code: str, warm: bool) -> None:
-    """Roundings of large outliers are no reason to doubt codes that do not depend on their sizes.
-
-    Nor are those of codes that lie outside of the ball by a rounding.
-    """
+    """Rounding errors of large outliers or at the edge of the ball do not leave codes unfinished."""
     X, D = rows_and_atoms(n=1000, k=20, d=120)
     X = np.where(np.abs(X) > 2, 500 * X, X).astype(np.float32)
     D, terms = D.astype(np.float32), (CODES[code], OUTLIERS["l1"])

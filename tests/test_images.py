@@ -73,7 +73,7 @@ def test_images_come_in_the_order_of_their_numbers(tmp_path: Path) -> None:
     assert found.row_names(0, 12) == [f"frame{i}.png" for i in range(12)] and found.row_label == "file"
 
 
-def test_colours_become_grey_and_that_is_said(tmp_path: Path) -> None:
+def test_colours_become_grey_with_a_remark(tmp_path: Path) -> None:
     place = images(tmp_path)
     Image.fromarray(np.stack([FRAMES[0]] * 3, axis=-1)).save(place / "frame12.png")
     found = open_table(place)

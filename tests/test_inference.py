@@ -16,6 +16,7 @@ from sklearn.metrics import r2_score
 
 import vrmf.problem
 from estimator_cases import (
+    CENTERING,
     NAMES,
     codes_may_stop_short,
     corrupted,
@@ -30,13 +31,12 @@ from inputs import KINDS, every_kind, lazy
 from inputs import without_a_cluster as without_a_cluster  # a fixture for all tests here
 from vrmf.arrays import Array
 from vrmf.coding import Atoms, Coder
-from vrmf.estimators import ESTIMATORS, AbstractFactorizer, inference
+from vrmf.estimators import AbstractFactorizer, inference
 from vrmf.estimators.explained import Moments
 from vrmf.sources import as_source
 
 X = corrupted(rows())
 MANY = corrupted(rows(n=70))
-CENTERING = tuple(name for name in NAMES if not ESTIMATORS[name]._nonnegative)
 
 #: The models were fitted to arrays.
 without_names = pytest.mark.filterwarnings("ignore:X has feature names")
@@ -88,7 +88,7 @@ def test_nothing_is_left_of_data_that_are_zero(name: str) -> None:
 
 
 def explained(model: AbstractFactorizer, Z: Array) -> float:
-    """Return what scikit-learn says of the decomposition."""
+    """Return the R² of the decomposition by scikit-learn."""
     L, S = model.decompose(Z)
     return float(r2_score(Z, L + S, multioutput="variance_weighted"))
 
@@ -170,7 +170,7 @@ LEARN: dict[str, Callable[[AbstractFactorizer], AbstractFactorizer]] = {
 @pytest.mark.parametrize("how", LEARN)
 @every_estimator
 def test_weights_in_use_give_the_same_formulation(name: str, how: str) -> None:
-    """Given as parameters, the weights that a fit tells lead to the problem that it solved."""
+    """Weights of a fit, given as parameters, lead to the same problem."""
     model = LEARN[how](make(name))
     told = weights_in_use(model)
     automatic = {
@@ -220,7 +220,7 @@ every_coding = pytest.mark.parametrize("method", CODING)
 
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let no code be finished but by chance."""
+    """Allow the coder one iteration, so that most codes are unfinished."""
     monkeypatch.setattr(inference, "EXACT", HASTY)
     monkeypatch.setattr(vrmf.problem, "EXACT", HASTY)
 
@@ -243,7 +243,7 @@ def message(count: int, n: int) -> str:
 
 @every_coding
 @every_estimator
-def test_unfinished_codes_are_told(name: str, method: str, hasty: None) -> None:
+def test_unfinished_codes_warn(name: str, method: str, hasty: None) -> None:
     model, count = fitted_before(name), unfinished(fitted_before(name), MANY)
     assert count > 0
     (warning,) = warned(lambda: CODING[method](model, MANY))
@@ -265,7 +265,7 @@ with warnings.catch_warnings():
 
 @every_coding
 @every_estimator
-def test_finished_codes_are_not_told(name: str, method: str) -> None:
+def test_finished_codes_do_not_warn(name: str, method: str) -> None:
     # Dependent atoms under outliers may leave a code short; a ridge makes codes easy where there is one.
     model = make(name, ridge=0.1) if hasattr(make(name), "ridge") else make(name)
     model.fit(X)
@@ -273,7 +273,7 @@ def test_finished_codes_are_not_told(name: str, method: str) -> None:
 
 
 @every_coding
-def test_unfinished_codes_are_told_by_threads(method: str, hasty: None) -> None:
+def test_unfinished_codes_warn_once_for_all_threads(method: str, hasty: None) -> None:
     many = corrupted(rows(n=1200))
     model = MODELS["robust-pca"]
     count = unfinished(model, many)
@@ -287,7 +287,7 @@ def batches() -> Iterator[Array]:
 
 
 @pytest.mark.parametrize("method", ["transform", "decompose", "score_samples"])
-def test_unfinished_codes_of_a_stream_are_told_batch_by_batch(method: str, hasty: None) -> None:
+def test_unfinished_codes_of_a_stream_warn_batch_by_batch(method: str, hasty: None) -> None:
     model = MODELS["robust-pca"]
     caught = warned(lambda: list(CODING[method](model, batches())))
     expected = [message(unfinished(model, batch), len(batch)) for batch in batches() if len(batch)]
@@ -295,14 +295,14 @@ def test_unfinished_codes_of_a_stream_are_told_batch_by_batch(method: str, hasty
 
 
 @pytest.mark.parametrize("method", ["objective", "score", "explained_variance_ratio"])
-def test_unfinished_codes_of_a_stream_are_told_at_its_end(method: str, hasty: None) -> None:
+def test_unfinished_codes_of_a_stream_warn_at_its_end(method: str, hasty: None) -> None:
     model = MODELS["robust-pca"]
     (warning,) = warned(lambda: CODING[method](model, batches()))
     assert str(warning.message).startswith(message(unfinished(model, MANY), len(MANY)))
 
 
 @pytest.mark.parametrize("method", ["transform", "decompose", "score_samples"])
-def test_unfinished_codes_of_a_lazy_array_are_told_when_it_is_computed(method: str, hasty: None) -> None:
+def test_unfinished_codes_of_a_lazy_array_warn_when_it_is_computed(method: str, hasty: None) -> None:
     model, data = MODELS["robust-pca"], lazy(MANY)
     answers: list[Any] = []
     assert not warned(lambda: answers.append(CODING[method](model, data)))
@@ -313,14 +313,14 @@ def test_unfinished_codes_of_a_lazy_array_are_told_when_it_is_computed(method: s
 
 
 @pytest.mark.parametrize("name", ["robust-pca", "dictionary-learning"])
-def test_unfinished_codes_of_a_fit_are_told(name: str, hasty: None) -> None:
+def test_unfinished_codes_of_a_fit_warn(name: str, hasty: None) -> None:
     model = make(name)
     (warning,) = warned(lambda: model.fit_transform(X))
     assert str(warning.message).startswith(message(unfinished(model, X), len(X)))
     assert warning.filename == __file__
 
 
-def test_the_tolerance_of_single_precision_is_told(hasty: None) -> None:
+def test_the_warning_names_the_tolerance_of_single_precision(hasty: None) -> None:
     (warning,) = warned(lambda: MODELS["robust-pca"].transform(MANY.astype(np.float32)))
     assert "above the tolerance 7.6e-06" in str(warning.message)
 
@@ -398,7 +398,7 @@ def test_long_rows_within_the_range_have_finite_codes(name: str) -> None:
 @codes_may_stop_short
 @every_estimator
 def test_short_rows_have_finite_codes(name: str) -> None:
-    """Rows that are zero but for rounding are no harm to a model of larger ones."""
+    """Rows of rounding errors are coded as rows of zeros."""
     model = MODELS[name]
     zero = model.transform(np.zeros((1, 6)))
     for size in (1e-90, 1e-200, 5e-324):

@@ -1,4 +1,4 @@
-"""What a new user does with the README alone: from a file on a shell to an answer that can be shown."""
+"""The command line from the user's side: whole sequences of commands, pipes, terminals and odd files."""
 
 from __future__ import annotations
 
@@ -8,16 +8,19 @@ import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pandas
 import pytest
+from click.testing import Result
 
 import vrmf
+from command_line import run
 from vrmf.scenes import moving_scene
 
-#: Each runs commands in processes of their own.
+#: Most run commands in processes of their own.
 pytestmark = pytest.mark.slow
 
 README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
@@ -36,6 +39,20 @@ def shell(command: str, folder: Path, code: int = 0) -> subprocess.CompletedProc
     return done
 
 
+@pytest.fixture
+def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
+    """Return a function that runs a command in this process, where no process of its own is needed."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+
+    def run_words(command: str, code: int = 0) -> Result:
+        result = run(*shlex.split(command)[1:])
+        assert result.exit_code == code, result.output
+        return result
+
+    return run_words
+
+
 def cells(n: int = 150, genes: int = 60, parts: int = 3) -> pandas.DataFrame:
     """Return a table of cells whose genes are on together in a few programs."""
     rng = np.random.default_rng(0)
@@ -50,7 +67,7 @@ def cells(n: int = 150, genes: int = 60, parts: int = 3) -> pandas.DataFrame:
     return frame
 
 
-def test_the_walk_of_the_readme(tmp_path: Path) -> None:
+def test_the_commands_of_the_readme_go_from_a_table_to_codes(tmp_path: Path) -> None:
     cells().to_csv(tmp_path / "cells.csv")
     (walk,) = re.findall(r"## From a table to an answer.*?```\n(.*?)```", README, re.DOTALL)
     said = {command.split()[1]: shell(command, tmp_path).stdout for command in walk.splitlines()}
@@ -81,7 +98,7 @@ def test_a_column_of_text_is_named_with_the_option_that_leaves_it_out(tmp_path: 
     )
 
 
-def test_a_video(tmp_path: Path) -> None:
+def test_a_video_is_separated_by_fit_and_transform(tmp_path: Path) -> None:
     scene = moving_scene(40, seed=0)
     np.save(tmp_path / "video.npy", scene.frames.reshape(40, *scene.image_shape).astype(np.float32))
     said = json.loads(shell("vrmf fit video.npy --json --max-time 60 -o video.vrmf", tmp_path).stdout)
@@ -96,7 +113,7 @@ def test_a_video(tmp_path: Path) -> None:
     )
 
 
-def test_a_folder_of_parquet_files(tmp_path: Path) -> None:
+def test_a_folder_of_parquet_files_is_fitted_and_transformed(tmp_path: Path) -> None:
     frame, place = cells(), tmp_path / "samples"
     place.mkdir()
     frame[:80].to_parquet(place / "a.parquet")
@@ -117,16 +134,18 @@ def test_a_budget_that_ends_too_soon_has_an_exit_code_of_its_own(tmp_path: Path)
     shell("vrmf fit rows.npy --model nmf -k 5 --max-iter 1 --tol 0 --force", tmp_path)
 
 
-def test_names_of_models_in_any_case_and_their_slips(tmp_path: Path) -> None:
+def test_names_of_models_are_taken_in_any_case_and_misspellings_corrected(
+    tmp_path: Path, command: Callable[..., Result]
+) -> None:
     np.save(tmp_path / "rows.npy", np.random.default_rng(0).random((50, 8)))
     for name in ("RobustPCA", "ROBUST-PCA", "robust_pca"):
         words = f"vrmf fit rows.npy --model {name} -k 2 --max-iter 2 --tol 0 --force --json"
-        assert json.loads(shell(words, tmp_path).stdout)["model"] == "robust-pca"
-    done = shell("vrmf fit rows.npy --model robustpac", tmp_path, code=2)
+        assert json.loads(command(words).stdout)["model"] == "robust-pca"
+    done = command("vrmf fit rows.npy --model robustpac", code=2)
     assert "Did you mean robust-pca?" in done.stderr
 
 
-def test_completion_and_a_suggestion_for_scripts(tmp_path: Path) -> None:
+def test_a_suggestion_for_scripts_has_a_command_that_runs(tmp_path: Path) -> None:
     assert "_VRMF_COMPLETE" in shell("vrmf completion bash", tmp_path).stdout
     cells().to_csv(tmp_path / "cells.csv")
     said = json.loads(shell("vrmf suggest cells.csv --drop tissue --json", tmp_path).stdout)
@@ -134,27 +153,31 @@ def test_completion_and_a_suggestion_for_scripts(tmp_path: Path) -> None:
     shell(said["command"] + " --max-iter 3 --tol 0", tmp_path)
 
 
-@pytest.mark.parametrize("command", ["suggest", "bench"])
-def test_data_without_rows_are_told_in_one_line(command: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("verb", ["suggest", "bench"])
+def test_data_without_rows_are_refused_in_one_line(
+    verb: str, tmp_path: Path, command: Callable[..., Result]
+) -> None:
     np.save(tmp_path / "empty.npy", np.zeros((0, 5)))
-    done = shell(f"vrmf {command} empty.npy", tmp_path, code=1)
+    done = command(f"vrmf {verb} empty.npy", code=1)
     assert done.stderr.splitlines() == [
         "Error: empty.npy has 0 rows and 5 features. Use at least one of each."
     ]
 
 
-@pytest.mark.parametrize("command", ["suggest", "fit", "bench"])
-def test_sizes_beyond_all_bounds_are_told_in_one_line(command: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("verb", ["suggest", "fit", "bench"])
+def test_sizes_beyond_all_bounds_are_refused_in_one_line(
+    verb: str, tmp_path: Path, command: Callable[..., Result]
+) -> None:
     frame = cells().drop(columns="tissue")
     frame.iloc[7] = 1e308
     frame.to_csv(tmp_path / "cells.csv")
-    done = shell(f"vrmf {command} cells.csv --json", tmp_path, code=1)
+    done = command(f"vrmf {verb} cells.csv --json", code=1)
     assert done.stdout == ""
     (line,) = done.stderr.splitlines()
     assert line.startswith("Error: The data are of size 1.0e+308. In float64 use sizes between")
 
 
-def test_names_do_not_steer_a_terminal(tmp_path: Path) -> None:
+def test_control_characters_in_names_are_escaped(tmp_path: Path) -> None:
     names = [
         "red\x1b[31m",
         "two\nlines",
@@ -181,7 +204,7 @@ def test_names_do_not_steer_a_terminal(tmp_path: Path) -> None:
 
 
 def piped(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run a command of the shell in which vrmf is that of these tests."""
+    """Run a command in bash, with the vrmf of this environment."""
     command = command.replace("vrmf ", f"{shlex.quote(sys.executable)} -m vrmf ", 1)
     return subprocess.run(
         ["bash", "-o", "pipefail", "-c", command], cwd=folder, capture_output=True, text=True
@@ -189,7 +212,7 @@ def piped(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="names of files are bytes")
-def test_names_of_files_that_are_no_text(tmp_path: Path) -> None:
+def test_names_of_files_that_are_no_utf8_are_read_or_refused(tmp_path: Path) -> None:
     X = np.random.default_rng(0).random((60, 8))
     np.save(os.fsdecode(os.fsencode(tmp_path) + b"/bad\xff.npy"), X)
     for name in (b"/bad\xff.csv", b"/bad\xff.parquet"):
@@ -207,7 +230,7 @@ def test_names_of_files_that_are_no_text(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
-def test_output_that_cannot_be_written_is_told_in_one_line(tmp_path: Path) -> None:
+def test_output_that_cannot_be_written_is_an_error_of_one_line(tmp_path: Path) -> None:
     vrmf.save(vrmf.NMF(2, tol=0.1, random_state=0).fit(np.eye(5)), tmp_path / "m.vrmf")
     for command in ("info m.vrmf", "info m.vrmf --json", "completion bash"):
         done = piped(f"vrmf {command} > /dev/full", tmp_path)
@@ -227,7 +250,7 @@ def test_a_reader_that_is_gone_ends_a_command_quietly(tmp_path: Path) -> None:
     assert done.stderr == "" and done.returncode == 0
 
 
-@pytest.mark.parametrize("end", ["| head -c 1", "2>&1 | head -c 1", ">&-", ">&- 2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize("end", ["| head -c 1", "2>&1 | head -c 1", ">&-", "<&- >&- 2>&-"])
 def test_a_command_that_writes_files_writes_them_whoever_reads_what_it_prints(
     end: str, tmp_path: Path
 ) -> None:
@@ -235,7 +258,7 @@ def test_a_command_that_writes_files_writes_them_whoever_reads_what_it_prints(
     np.save(tmp_path / "rows.npy", X)
     fit = "fit rows.npy --model nmf -k 2 --verbose"
     for words, file, code in (
-        (f"{fit} --max-iter 1500 --tol 0 -o a.vrmf", "a.vrmf", 0),
+        (f"{fit} --max-iter 300 --tol 0 -o a.vrmf", "a.vrmf", 0),
         (f"{fit} --max-iter 1 -o b.vrmf", "b.vrmf", 3),
         ("transform a.vrmf rows.npy -o codes.npy", "codes.npy", 0),
         ("export a.vrmf --components atoms.npy --top 8", "atoms.npy", 0),
@@ -243,7 +266,7 @@ def test_a_command_that_writes_files_writes_them_whoever_reads_what_it_prints(
         done = piped(f"vrmf {words} {end}", tmp_path)
         assert done.returncode == code and (tmp_path / file).exists(), done.stderr
         assert "Traceback" not in done.stderr and "Exception" not in done.stderr
-    assert vrmf.load(tmp_path / "a.vrmf").n_iter_ == 1500
+    assert vrmf.load(tmp_path / "a.vrmf").n_iter_ == 300
 
 
 def test_output_in_any_encoding_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -257,38 +280,42 @@ def test_output_in_any_encoding_is_whole(tmp_path: Path, monkeypatch: pytest.Mon
     assert said.isascii() and json.loads(said)["feature_names"] == list(frame.columns)
 
 
-def test_what_does_not_apply_is_null_for_scripts(tmp_path: Path) -> None:
+def test_what_does_not_apply_is_null_for_scripts(tmp_path: Path, command: Callable[..., Result]) -> None:
     X = np.random.default_rng(0).random((60, 8))
     np.save(tmp_path / "rows.npy", X)
     for name, known in {"nmf": set(), "robust-nmf": {"noise"}, "robust-pca": {"rank", "noise"}}.items():
         words = f"vrmf fit rows.npy --model {name} -k 2 --max-iter 3 --tol 0 --force --json"
-        said = json.loads(shell(words, tmp_path).stdout)
+        said = json.loads(command(words).stdout)
         assert {field for field in ("rank", "noise") if said[field] is not None} == known
     words = "vrmf bench rows.npy --model nmf -k 2 --seconds 0.1 --solver smm --no-peers --json"
-    assert json.loads(shell(words, tmp_path).stdout)["picture"] is None
+    assert json.loads(command(words).stdout)["picture"] is None
 
 
-def test_a_missing_entry_is_named_alike_by_all_commands(tmp_path: Path) -> None:
+def test_a_missing_entry_is_named_alike_by_all_commands(
+    tmp_path: Path, command: Callable[..., Result]
+) -> None:
     frame = cells().drop(columns="tissue")
     frame.iloc[3, 2] = np.nan
     frame.to_csv(tmp_path / "cells.csv")
-    for command in ("fit", "bench"):
+    for verb in ("fit", "bench"):
         for wanted in ("--model nmf -k 2", ""):
-            done = shell(f"vrmf {command} cells.csv {wanted}", tmp_path, code=1)
+            done = command(f"vrmf {verb} cells.csv {wanted}", code=1)
             assert f"row 3, column 2 ({frame.columns[2]!r})" in done.stderr
             assert "Suggest" not in done.stdout
 
 
-def test_with_a_missing_entry_only_a_fit_that_works_is_proposed(tmp_path: Path) -> None:
+def test_with_a_missing_entry_only_a_fit_that_works_is_proposed(
+    tmp_path: Path, command: Callable[..., Result]
+) -> None:
     frame = cells().drop(columns="tissue")
     frame.iloc[3, 2] = np.nan
     frame.to_csv(tmp_path / "cells.csv")
-    said = shell("vrmf suggest cells.csv", tmp_path).stdout
+    said = command("vrmf suggest cells.csv").stdout
     assert "fill them in first" in said
-    assert json.loads(shell("vrmf suggest cells.csv --json", tmp_path).stdout)["command"] is None
-    command = " ".join(said.partition("that have some: ")[2].split())
-    assert f"--drop {frame.columns[2]}" in command
-    shell(f"{command} --max-iter 2 --tol 0", tmp_path)
+    assert json.loads(command("vrmf suggest cells.csv --json").stdout)["command"] is None
+    proposed = " ".join(said.partition("that have some: ")[2].split())
+    assert f"--drop {frame.columns[2]}" in proposed
+    command(f"{proposed} --max-iter 2 --tol 0")
     frame.iloc[3, :] = np.inf
     frame.to_csv(tmp_path / "cells.csv")
-    assert "vrmf fit" not in shell("vrmf suggest cells.csv", tmp_path).stdout
+    assert "vrmf fit" not in command("vrmf suggest cells.csv").stdout

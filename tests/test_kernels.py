@@ -1,4 +1,4 @@
-"""Laws of the compiled kernels and of what is built on them: each equals a slow, obvious twin."""
+"""Laws of the compiled kernels: each agrees with a slow reference implementation."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pytest
 import scipy.optimize
 
 import reference
+from precisions import Precision, every_precision, roundings
 from tables import DICTIONARIES, FORMULATIONS, INF, AsymmetricL1, generator, groups
 from vrmf._momentum import next_momentum
 from vrmf.arrays import Array, row_squares
@@ -33,15 +34,6 @@ from vrmf.coding.code_updates import EntrywiseCodeUpdate, RadialCodeUpdate, code
 from vrmf.coding.forms import MAX_ROUNDS, RELAX, AbstractForm, AnyForm, EntrywiseForm, GroupForm, form_of
 from vrmf.coding.system import System
 from vrmf.terms import L1, Absent, AbstractRowTerm, Box, Free, NonNegative, Ridge, Simplex, Sum, UnitBall
-
-Precision = type[np.floating[Any]]
-
-every_precision = pytest.mark.parametrize("dtype", [np.float32, np.float64])
-
-
-def roundings(dtype: Precision, number: float = 1e3) -> float:
-    """A tolerance of so many roundings."""
-    return number * float(np.finfo(dtype).eps)
 
 
 def positive_definite(rng: np.random.Generator, k: int) -> Array:
@@ -354,7 +346,7 @@ def zero_dictionary(D: Array) -> Array:
 )
 @every_slope
 @every_box
-def test_pivoting_of_dependent_atoms_finds_an_optimum_or_says_no(
+def test_pivoting_of_dependent_atoms_finds_an_optimum_or_declines(
     box: str, slope: float, change: Any
 ) -> None:
     form, rng = EntrywiseForm(0.0, slope, *BOXES[box]), generator(box)
@@ -372,10 +364,10 @@ def test_pivoting_of_dependent_atoms_finds_an_optimum_or_says_no(
 
 
 @every_precision
-def test_pivoting_with_an_inverse_says_no_as_well_where_it_takes_atoms_for_dependent(
+def test_pivoting_with_an_inverse_declines_where_elimination_finds_dependent_atoms(
     dtype: Precision,
 ) -> None:
-    # Two atoms are so close that elimination finds them equal, while A⁻¹ is still of use.
+    # Two atoms are so close that elimination finds them equal, while A⁻¹ is still accurate enough.
     k, rng = 100, generator("nearly dependent")
     A = np.eye(k)
     A[0, 1] = A[1, 0] = (1 - roundings(dtype, 5000)) ** 0.5

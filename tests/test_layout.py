@@ -1,4 +1,4 @@
-"""Laws of layouts: every row once in a pass, mini-batches that favour no row, samples that nest."""
+"""Laws of layouts: each row once in a pass, unbiased mini-batches, nested samples."""
 
 from __future__ import annotations
 
@@ -93,6 +93,13 @@ def test_samples_of_one_seed_nest_and_pieces_add_up(bounds: list[int], sampling:
         before, reached = within, last
 
 
+def test_samples_of_other_seeds_have_other_rows() -> None:
+    layout = Layout([0, 1000])
+    one, other = (numbers(layout, layout.sample(100, seed)) for seed in (7, 8))
+    assert not np.array_equal(one, other)
+    assert layout.sample(500, 7) is not None and layout.sample(501, 7) is None, "half of all at most"
+
+
 # Mini-batches ------------------------------------------------------------------------------------
 
 
@@ -156,7 +163,7 @@ def test_a_chunk_is_active_in_one_run_of_a_pass(bounds: list[int], window: int) 
 
 
 @pytest.mark.parametrize("window", [1, 2, 4])
-def test_a_mini_batch_comes_from_the_window_and_tells_what_comes_next(window: int) -> None:
+def test_a_mini_batch_comes_from_the_window_and_announces_the_next_chunk(window: int) -> None:
     layout = Layout(range(0, 2001, 50), "blocks", window)
     announced: set[int] = set()
     surprises = 0

@@ -1,4 +1,4 @@
-"""Names of features and rows: known from every kind of data that has them, kept, and checked."""
+"""Names of features and rows are read from every kind of data that has them, saved, and checked."""
 
 from __future__ import annotations
 
@@ -235,7 +235,7 @@ def test_tables_without_rows_say_so(tmp_path: Path) -> None:
         as_table(tmp_path / "folder")
 
 
-def test_a_data_set_that_is_not_there_is_told_with_those_that_are(tmp_path: Path) -> None:
+def test_a_missing_data_set_is_refused_with_a_list_of_those_in_the_file(tmp_path: Path) -> None:
     path = hdf5(NAMES, tmp_path, X)
     with pytest.raises(ValueError, match="has no data set 'nope'"):
         as_table(f"{path}::nope")

@@ -1,4 +1,4 @@
-"""Every parameter of every estimator, solver and term refuses what it cannot mean, and names itself."""
+"""Every parameter of every estimator, solver and term refuses bad values with an error that names it."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ PARAMETERS = [(name, each) for name in NAMES for each in ESTIMATORS[name]._get_p
 
 @pytest.fixture(autouse=True)
 def in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Checkpoints by the names of words go into a folder of their own."""
+    """Run in a temporary folder, where checkpoints with odd names are written."""
     monkeypatch.chdir(tmp_path)
 
 

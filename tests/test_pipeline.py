@@ -48,7 +48,7 @@ def test_a_polars_frame_is_its_array_with_names(polars: Any) -> None:
     assert fit.score(frame(polars)) == plain.score(X)
 
 
-def test_a_stream_of_polars_frames(polars: Any) -> None:
+def test_a_stream_of_polars_frames_is_that_of_its_arrays(polars: Any) -> None:
     def batches() -> Iterator[Any]:
         yield frame(polars, X[:30])
         yield frame(polars, X[:0])
@@ -158,7 +158,7 @@ def test_a_generator_gives_a_seed_to_each_fit() -> None:
 
 
 @pytest.mark.parametrize("kind", [np.random.PCG64, np.random.MT19937, np.random.Philox])
-def test_any_kind_of_generator(kind: Any) -> None:
+def test_any_kind_of_generator_decides_the_bits(kind: Any) -> None:
     one, other = (model(random_state=np.random.Generator(kind(3))).fit(X) for _ in range(2))
     np.testing.assert_array_equal(one.components_, other.components_)
 
@@ -263,7 +263,7 @@ def test_incremental_of_dask_ml() -> None:
     np.testing.assert_array_equal(np.asarray(wrapped.transform(array)), plain.transform(X))
 
 
-def test_decomposition_of_hyperspy() -> None:
+def test_hyperspy_decomposes_by_our_estimators() -> None:
     api = pytest.importorskip("hyperspy.api")
     signal = api.signals.Signal1D(X.reshape(6, 10, -1))
     estimator = model(max_iter=30)

@@ -1,4 +1,4 @@
-"""Where it runs: folders that cannot be written, forked processes, threads, and running event loops."""
+"""Fits in read-only folders, forked processes, threads, and running event loops."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def python(code: str, **options: Any) -> subprocess.CompletedProcess[str]:
 @pytest.mark.slow
 @posix
 def test_kernels_compile_in_memory_where_nothing_can_be_written(tmp_path: Path) -> None:
-    # The file by which Numba tries a folder cannot be made: root, who may write everywhere, is refused.
+    # Numba tests a folder by making a temporary file, which fails here, also for root.
     result = python(
         """
         import tempfile
@@ -110,17 +110,17 @@ def alone() -> list[Array]:
     return [components(seed) for seed in SEEDS]
 
 
-def test_fits_in_threads_of_joblib(alone: list[Array]) -> None:
+def test_fits_in_threads_of_joblib_have_the_same_bits(alone: list[Array]) -> None:
     together = joblib.Parallel(n_jobs=3, prefer="threads")(joblib.delayed(components)(s) for s in SEEDS)
     np.testing.assert_array_equal(together, alone)
 
 
-def test_fits_in_threads_of_dask(alone: list[Array]) -> None:
+def test_fits_in_threads_of_dask_have_the_same_bits(alone: list[Array]) -> None:
     together = dask.compute(*map(dask.delayed(components), SEEDS), scheduler="threads")
     np.testing.assert_array_equal(together, alone)
 
 
-def test_a_fit_inside_a_running_event_loop(alone: list[Array]) -> None:
+def test_fits_inside_a_running_event_loop_have_the_same_bits(alone: list[Array]) -> None:
     async def notebook() -> list[Array]:
         here = components(0)
         return [here, *await asyncio.gather(*(asyncio.to_thread(components, seed) for seed in SEEDS[1:]))]

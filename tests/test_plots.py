@@ -1,4 +1,4 @@
-"""Pictures: what they show, in which axes, and what they refuse."""
+"""Pictures: their content, their axes, and options that are refused."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_a_model_that_is_not_fitted_is_refused(name: str) -> None:
 
 @pytest.mark.parametrize("name", PICTURES)
 @pytest.mark.parametrize("k", [1, 2, 7])
-def test_any_number_of_atoms(name: str, k: int) -> None:
+def test_any_number_of_atoms_can_be_drawn(name: str, k: int) -> None:
     ax = PICTURES[name](fitted(n_components=k), Figure().subplots())
     ax.get_figure().canvas.draw()
 
@@ -181,7 +181,7 @@ def test_the_most_used_atoms_are_drawn_if_there_are_too_many() -> None:
         ({"count": 0}, "`count` is 0. Use at least 1"),
     ],
 )
-def test_atoms_refuse(options: Any, told: str) -> None:
+def test_bad_options_of_atoms_are_refused(options: Any, told: str) -> None:
     with pytest.raises(ValueError, match=told):
         plots.atoms(fitted(), **options)
 
@@ -198,7 +198,7 @@ def test_names_are_not_taken_for_formulas() -> None:
 # Decompositions ---------------------------------------------------------------------------------------
 
 
-def test_parts_with_outliers() -> None:
+def test_parts_with_outliers_are_those_of_the_decomposition() -> None:
     data = corrupted()
     model = vrmf.RobustPCA(random_state=0).fit(data)
     L, S = model.decompose(data)

@@ -18,6 +18,7 @@ import pytest
 import vrmf
 from estimator_cases import WITH_OUTLIERS, automatic, corrupted, rows, stream_of
 from inputs import without_a_cluster as without_a_cluster  # a fixture for all tests here
+from interruptions import Interruption, interrupted_before
 from tables import generator
 from vrmf import RobustPCA
 from vrmf.arrays import Array
@@ -66,7 +67,7 @@ def test_data_without_noise_are_recovered_exactly(shape: tuple[int, int], errors
 
 @pytest.mark.slow
 def test_recovery_goes_to_its_limits() -> None:
-    """Near them a stage that has not settled is a large error, and none is made good later."""
+    """Near these limits a stage that ends too early leads to a large error at the end."""
     rng, n = generator("limits"), 150
     L = rng.standard_normal((n, 27)) @ rng.standard_normal((27, n)) / n
     X = L + np.where(rng.random((n, n)) < 0.08, rng.choice([-1.0, 1.0], (n, n)), 0.0)
@@ -128,8 +129,8 @@ def test_structured_outliers_are_no_background() -> None:
 
 
 @pytest.mark.slow
-def test_shrinkage_stays_where_the_fit_would_run_away() -> None:
-    """Objects so slow that they are weak components: without shrinkage these would fit them whole."""
+def test_shrinkage_stays_where_components_would_fit_slow_objects() -> None:
+    """Slow objects are weak components, which would fit the objects exactly without shrinkage."""
     scene = moving_scene(100, 0, speed=0.5)
     model = RobustPCA(random_state=0).fit(scene.frames)
     error = np.linalg.norm(model.decompose(scene.frames)[0] - scene.background)
@@ -184,7 +185,7 @@ def test_grey_levels_have_the_noise_of_rounding() -> None:
     assert model.rank_ == RANK and model.noise_ == pytest.approx(12**-0.5, rel=0.3)
 
 
-def test_a_rank_that_is_too_high_is_said_in_words() -> None:
+def test_a_rank_at_its_bound_warns() -> None:
     X = generator("too high").standard_normal((24, 20))
     with pytest.warns(UserWarning, match=r"The rank has reached 10, .* calls for more"):
         model = RobustPCA(alpha=0.1, outlier_alpha=10.0, random_state=0).fit(X)
@@ -192,7 +193,7 @@ def test_a_rank_that_is_too_high_is_said_in_words() -> None:
 
 
 @pytest.mark.slow
-def test_nothing_but_noise_is_said_in_words() -> None:
+def test_data_of_noise_alone_warn() -> None:
     with pytest.warns(UserWarning, match="No component stands out from the noise"):
         RobustPCA(random_state=0).fit(generator("words").standard_normal((60, 40)))
 
@@ -253,7 +254,7 @@ def test_one_weight_gives_the_other_at_the_classical_ratio() -> None:
 
 
 @pytest.mark.slow
-def test_more_components_than_features_are_no_harm() -> None:
+def test_more_components_than_features_are_reduced_to_the_rank() -> None:
     X, _, _ = problem(80, 12, 0.02)
     model = RobustPCA(30, random_state=0).fit(X)
     assert model.rank_ <= 12 and np.isfinite(model.decompose(X)[0]).all()
@@ -302,7 +303,7 @@ def test_scaled_data_give_the_scaled_path(name: str, c: float) -> None:
     assert np.linalg.norm(scaled - L) < 1e-2 * np.linalg.norm(L)
 
 
-def test_the_record_tells_stages_and_atoms() -> None:
+def test_the_history_has_stages_and_numbers_of_atoms() -> None:
     X, _, _ = problem()
     model = RobustPCA(random_state=0).fit(X)
     frame = pandas.DataFrame(model.history_)
@@ -312,12 +313,12 @@ def test_the_record_tells_stages_and_atoms() -> None:
     assert frame["n_components"].iloc[-1] == RANK and frame["stage"].iloc[-1] > 2
 
 
-#: Seconds that a machine with other work may take besides.
+#: Seconds of delay that are allowed on a busy machine.
 SLOW_MACHINE = 5.0
 
 
 @pytest.mark.slow
-def test_a_budget_ends_a_path_in_words() -> None:
+def test_a_budget_ends_a_path_with_a_warning() -> None:
     X, _, _ = problem(300, 200)
     with pytest.warns(match="budget: max_iter=4"):
         model = RobustPCA(random_state=0, max_iter=4).fit(X)
@@ -329,34 +330,16 @@ def test_a_budget_ends_a_path_in_words() -> None:
     assert time.perf_counter() - began < 0.05 * 1.2 + 1 + SLOW_MACHINE
 
 
-class Stop(Exception):
-    """What a step raises in the next test."""
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("stage", [1, 2])
-def test_a_path_goes_on_where_it_was_interrupted(
-    stage: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_path_goes_on_where_it_was_interrupted(stage: int, tmp_path: Path) -> None:
     X, _, _ = problem(errors=0.1, noise=0.01)
     reference = RobustPCA(random_state=0).fit(X)
     steps = reference.history_["step"]
     place = steps[reference.history_["stage"].index(stage)] + 2
-    kind, left = vrmf.solvers.VR, place
-    honest = kind.step
-
-    def failing(self: Any, problem: Any, state: Any) -> Any:
-        nonlocal left
-        left -= 1
-        if left < 0:
-            raise Stop
-        return honest(self, problem, state)
-
     options: dict[str, Any] = {"random_state": 0, "checkpoint": tmp_path / "c", "checkpoint_every": 0}
-    with monkeypatch.context() as patch:
-        patch.setattr(kind, "step", failing)
-        with pytest.raises(Stop):
-            RobustPCA(**options).fit(X)
+    with interrupted_before(place, vrmf.solvers.VR), pytest.raises(Interruption):
+        RobustPCA(**options).fit(X)
     again = RobustPCA(**options).fit(X)
     np.testing.assert_array_equal(again.components_, reference.components_)
     assert again.noise_ == reference.noise_ and again.rank_ == reference.rank_
@@ -428,7 +411,7 @@ def test_the_noise_is_found_among_outliers(share: float) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("share", [0.0, 0.1])
 def test_entries_that_are_cut_off_do_not_hide_the_noise(share: float) -> None:
-    """Black pixels have no noise; then the mask would have too many false alarms."""
+    """Black pixels have no noise. If they counted, the mask would have too many false alarms."""
     rng = generator(f"clipped {share}")
     scene = np.where(rng.random(400) < 2 * share, -10.0, rng.uniform(30, 200, 400))
     X = np.clip(scene * (1 + 0.1 * rng.random((200, 1))) + 3 * rng.standard_normal((200, 400)), 0, 255)
@@ -442,7 +425,7 @@ def test_entries_that_are_cut_off_do_not_hide_the_noise(share: float) -> None:
 @pytest.mark.parametrize("place", ["columns", "rows"])
 @pytest.mark.parametrize("share", [0.2, 0.3, 0.5])
 def test_constant_rows_and_columns_do_not_hide_the_noise(place: str, share: float) -> None:
-    """The black border of an image and idle rows tell nothing; they made all other entries outliers."""
+    """Such as the black border of an image: without this care all other entries would be outliers."""
     rng = generator(f"constant {place} {share}")
     L = rng.standard_normal((150, 3)) @ rng.standard_normal((3, 40))
     X = L + 0.1 * rng.standard_normal(L.shape)
@@ -482,7 +465,7 @@ def test_truth_values_are_outliers_where_they_are_flipped() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_small_data_with_gross_outliers_are_recovered_exactly(seed: int) -> None:
-    """They ended 1000 times too early, in a flat valley."""
+    """The objective is nearly flat near their solution, where fits must not end too early."""
     rng = np.random.default_rng(seed)
     L = rng.standard_normal((60, 3)) @ rng.standard_normal((3, 40))
     is_hit = np.random.default_rng(10 + seed).random(L.shape) < 0.1
@@ -508,7 +491,7 @@ def test_noise_of_no_entries_and_of_equal_entries_is_none() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("outlier_alpha", [0.3, 0.03, 0.003])
 def test_the_penalty_of_the_max_norm_goes_with_that_of_outliers(outlier_alpha: float) -> None:
-    """With a penalty that stays, the low-rank part would collapse."""
+    """With a penalty that does not depend on it, the low-rank part would vanish."""
     X, L, _ = problem(errors=0.02)
     model = vrmf.MaxNormDecomposition(RANK, outlier_alpha=outlier_alpha, random_state=0, tol=1e-4).fit(X)
     assert np.linalg.norm(model.decompose(X)[0]) > 0.75 * np.linalg.norm(L)
@@ -536,7 +519,7 @@ def test_models_of_low_rank_recover_as_robust_pca_does(kind: Any, noise: float) 
     assert np.mean(model.outlier_mask(X) == (S != 0)) > 0.998
 
 
-def test_the_range_of_low_rank_representation_is_said_in_words() -> None:
+def test_sizes_outside_the_range_of_low_rank_representation_are_refused() -> None:
     X = problem()[0]
     for factor in (1e-55, 1e55):
         with pytest.raises(ValueError, match=r"use sizes between 5.3e-52 and 2.4e\+51: rescale X"):
@@ -588,7 +571,7 @@ def test_a_stream_does_not_take_another_scale_for_noise() -> None:
 
 
 @pytest.mark.parametrize("size", [1e4, 1e9])
-def test_a_wild_row_that_is_a_batch_of_its_own_does_no_harm(size: float) -> None:
+def test_a_batch_of_one_huge_row_does_not_change_the_model(size: float) -> None:
     rng = generator("wild")
     L = rng.standard_normal((1200, 3)) @ rng.standard_normal((3, 40))
     X = L + 0.1 * rng.standard_normal(L.shape)
@@ -648,7 +631,7 @@ def test_the_rows_of_the_record_fit_the_stages_of_the_path() -> None:
     assert seen[0][0] / seen[-1][0] >= 0.75 / ROUNDING["float64"]
 
 
-def test_corrupted_rows_of_the_shells_are_fitted_by_default() -> None:
+def test_the_small_rows_of_other_tests_are_fitted_by_default() -> None:
     """The small rows of other tests, whose fits are cut after two epochs there."""
     X = corrupted(rows(n=60))
     model = RobustPCA(random_state=0).fit(X)
@@ -656,7 +639,7 @@ def test_corrupted_rows_of_the_shells_are_fitted_by_default() -> None:
 
 
 @pytest.mark.parametrize("solver", ["vr", "smm"])
-def test_noise_that_differs_between_features_does_not_blow_the_fit_up(solver: str) -> None:
+def test_noise_that_differs_between_features_does_not_make_atoms_diverge(solver: str) -> None:
     """Without shrinkage, atoms that fit the noisiest features would grow until the budget ends."""
     rng = np.random.default_rng(100)
     L = rng.standard_normal((200, 5)) @ rng.standard_normal((5, 100))

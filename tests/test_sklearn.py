@@ -49,7 +49,7 @@ NONDEFAULT: dict[str, Any] = {
 
 
 def make(name: str, **options: Any) -> AbstractFactorizer:
-    """Return a small estimator of one epoch, which is enough to see the shell."""
+    """Return a small estimator of one epoch, which is enough for the interface."""
     return estimator_cases.make(name, **({"max_iter": 1} | options))
 
 
@@ -124,7 +124,7 @@ def test_a_pickled_stream_goes_on_as_the_original(name: str) -> None:
 
 
 @every_estimator
-def test_pipeline_with_a_scaler(name: str) -> None:
+def test_a_pipeline_codes_the_scaled_rows(name: str) -> None:
     scaler = MinMaxScaler(clip=True) if make(name)._nonnegative else StandardScaler()
     pipe = make_pipeline(scaler, make(name)).fit(X)
     codes = pipe.transform(X)
@@ -231,7 +231,7 @@ def test_set_params_on_a_term_names_its_choices() -> None:
 
 
 @every_estimator
-def test_data_frames_in_and_out(name: str) -> None:
+def test_names_of_data_frames_are_those_of_input_and_output(name: str) -> None:
     columns = [f"pixel {j}" for j in range(X.shape[1])]
     frame = pandas.DataFrame(X, columns=columns, index=np.arange(len(X)) + 100)
     model = make(name).set_output(transform="pandas").fit(frame)

@@ -1,4 +1,4 @@
-"""Laws of the solvers, over every formulation: equivalences, purity, descent, and what a step costs."""
+"""Laws of the solvers, over every formulation: equivalences, purity, descent, and counts of rows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
-from tables import FORMULATIONS, generator
+from tables import FORMULATIONS, every_formulation, generator, problem_of
 from vrmf.arrays import Array
 from vrmf.block import Block
 from vrmf.block_sums import ChangeOfSlope
@@ -50,13 +50,7 @@ from vrmf.terms import (
 
 EXACT = Coder(tol=1e-12)
 
-every_formulation = pytest.mark.parametrize("name", FORMULATIONS)
 every_solver = pytest.mark.parametrize("solver", SOLVERS)
-
-
-def problem_of(name: str, **options: Any) -> tuple[Problem, Array]:
-    formulation, X, D = FORMULATIONS[name](generator(name))
-    return Problem(formulation, LocalSource(X, **options)), D
 
 
 def states(solver: AbstractSolver, problem: Problem, D: Array, count: int) -> list[State]:
@@ -231,7 +225,7 @@ def test_a_step_that_is_too_long_is_taken_back(name: str) -> None:
 
 
 def with_dead_atoms(dictionary: AbstractTerm) -> tuple[Problem, Array]:
-    """Return a problem that starts with two atoms which no code uses: they look away from all rows."""
+    """Return a problem that starts with two atoms orthogonal to all rows, which no code uses."""
     X = np.abs(generator("dead").normal(size=(60, 6)))
     X[:, 4:] = 0.0
     D = np.abs(generator("atoms").normal(size=(5, 6)))

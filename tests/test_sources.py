@@ -44,6 +44,16 @@ def test_centring_makes_no_copy_of_the_data() -> None:
     np.testing.assert_allclose(source.reduce(lambda block: block.dense.sum(axis=0)), 0, atol=1e-9)
 
 
+def test_rows_that_are_read_in_another_way_leave_the_source_as_it_was() -> None:
+    source, rows = LocalSource(X), np.arange(5)
+    shifted = source.read_as(mean=X.mean(axis=0), dtype=np.dtype(np.float32))
+    named = source.named(tuple("abcd"))
+    assert shifted.dtype == np.float32 and named.feature_names == tuple("abcd")
+    np.testing.assert_allclose(shifted.rows(rows), X[:5] - X.mean(axis=0), atol=1e-6)
+    assert source.dtype == np.float64 and source.mean is None and source.feature_names is None
+    np.testing.assert_array_equal(source.rows(rows), X[:5])
+
+
 def test_an_error_in_a_block_comes_through() -> None:
     def fail(rows: object) -> int:
         raise RuntimeError("in a block")

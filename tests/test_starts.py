@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from estimator_cases import every_estimator, make, rows
+from estimator_cases import cosines, every_estimator, first_dictionary, make, rows
 from tables import FORMULATIONS, generator
 from vrmf import NMF, DictionaryLearning
 from vrmf.arrays import Array
@@ -26,16 +26,12 @@ pytestmark = pytest.mark.filterwarnings("ignore:With init='ones'")
 every_name = pytest.mark.parametrize("init", NAMES)
 
 
-def start(model: AbstractFactorizer, data: Any) -> Array:
-    return next(iter(model.iterate(data))).D
-
-
 def check_feasible(model: AbstractFactorizer, data: Array) -> Array:
-    first = next(iter(model.iterate(data)))
+    first = first_dictionary(model, data)
     source = as_source(data)
     stage = model._start(source)
     D = stage.D
-    assert np.array_equal(first.D, D), "the same seed gives the same bits"
+    assert np.array_equal(first, D), "the same seed gives the same bits"
     assert D.shape == (model.n_components, data.shape[1]) and D.dtype == data.dtype
     assert np.all(np.isfinite(D)) and math.isfinite(stage.formulation.dictionary.value(D))
     return D
@@ -82,7 +78,7 @@ def test_starts_are_feasible_for_one_atom_and_for_more_than_features(
 @pytest.mark.parametrize("name", ["dictionary-learning", "nmf", "smooth-dictionary-learning", "robust-pca"])
 def test_bits_of_a_start_do_not_depend_on_threads(name: str, init: str) -> None:
     data = rows(1500, 20)
-    one, two = (start(make(name, init=init, n_jobs=jobs), data) for jobs in (1, 2))
+    one, two = (first_dictionary(make(name, init=init, n_jobs=jobs), data) for jobs in (1, 2))
     assert np.array_equal(one, two)
 
 
@@ -91,14 +87,12 @@ def test_bits_of_a_start_do_not_depend_on_threads(name: str, init: str) -> None:
 @pytest.mark.parametrize("name", ["dictionary-learning", "group-dictionary-learning", "nmf"])
 def test_scaled_data_give_the_same_atoms(name: str, init: str, c: float) -> None:
     data = rows(60, 8)
-    assert start(make(name, init=init), c * data) == pytest.approx(start(make(name, init=init), data))
+    assert first_dictionary(make(name, init=init), c * data) == pytest.approx(
+        first_dictionary(make(name, init=init), data)
+    )
 
 
 # Rules ----------------------------------------------------------------------------------------------
-
-
-def cosines(A: Array, B: Array) -> Array:
-    return (A @ B.T) / np.linalg.norm(A, axis=1)[:, None] / np.linalg.norm(B, axis=1)
 
 
 @pytest.mark.parametrize("signed", [True, False])

@@ -18,6 +18,7 @@ from tables import AsymmetricL1, generator
 from vrmf.estimators import ESTIMATORS, AbstractFactorizer
 from vrmf.solvers import SGD, VR
 from vrmf.terms import L1, NonNegative, UnitBall, grid_laplacian
+from zip_files import containers, members_of, write_members
 
 X = np.abs(generator("storage").normal(size=(30, 6)))
 OPTIONS: dict[str, dict[str, Any]] = {
@@ -39,7 +40,7 @@ def test_a_model_comes_back_bit_for_bit(name: str, tmp_path: Path) -> None:
     vrmf.save(model, tmp_path / "model.vrmf")
     same = vrmf.load(tmp_path / "model.vrmf")
     assert type(same) is type(model)
-    assert same.history_ == model.history_ or np.isnan(model.history_["objective"]).any()
+    np.testing.assert_equal(same.history_, model.history_)
     assert same.formulation_ == model.formulation_ and same.solver_ == model.solver_
     assert same.stop_reason_ == model.stop_reason_ and same.n_iter_ == model.n_iter_
     for ours, theirs in zip(same.decompose(X), model.decompose(X), strict=True):
@@ -70,7 +71,7 @@ def test_names_of_features_single_precision_and_output_settings_are_kept(tmp_pat
     assert list(codes.columns) == ["robustpca0", "robustpca1"]
 
 
-def test_an_unfitted_model_and_a_random_state_object(tmp_path: Path) -> None:
+def test_an_unfitted_model_is_saved_without_its_random_state(tmp_path: Path) -> None:
     model = vrmf.NMF(4, alpha=0.5, random_state=np.random.RandomState(0))
     vrmf.save(model, tmp_path / "m")
     same = vrmf.load(tmp_path / "m")
@@ -99,13 +100,10 @@ def test_what_cannot_be_stored_is_refused_and_leaves_the_old_file(tmp_path: Path
 
 
 def rewritten(path: Path, compression: int = zipfile.ZIP_STORED, **changes: Any) -> None:
-    with zipfile.ZipFile(path) as archive:
-        members = {name: archive.read(name) for name in archive.namelist()}
+    members = members_of(path)
     manifest = json.loads(members["manifest.json"]) | changes
     members["manifest.json"] = json.dumps(manifest).encode()
-    with zipfile.ZipFile(path, "w", compression) as archive:
-        for name, data in members.items():
-            archive.writestr(name, data)
+    write_members(path, members, compression)
 
 
 @pytest.mark.parametrize(
@@ -147,31 +145,25 @@ def test_a_newer_format_says_so(tmp_path: Path) -> None:
 def test_a_header_that_promises_more_than_there_is_allocates_nothing(tmp_path: Path) -> None:
     path = tmp_path / "m"
     vrmf.save(fitted("nmf"), path)
-    with zipfile.ZipFile(path) as archive:
-        members = {name: archive.read(name) for name in archive.namelist()}
+    members = members_of(path)
     name = next(name for name in members if name.endswith("components_.npy"))
     assert b"(3, 6)" in members[name]
     members[name] = members[name].replace(b"(3, 6), }" + b" " * 13, b"(3000000000000, 6), }", 1)
     assert b"(3000000000000, 6)" in members[name]
-    with zipfile.ZipFile(path, "w") as archive:
-        for member, data in members.items():
-            archive.writestr(member, data)
-    with pytest.raises(ValueError):
+    write_members(path, members)
+    with pytest.raises(ValueError, match="is not a model file of vrmf, or is damaged"):
         vrmf.load(path)
 
 
 def test_indices_outside_of_a_sparse_matrix_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "m"
     vrmf.save(fitted("smooth-dictionary-learning"), path)
-    with zipfile.ZipFile(path) as archive:
-        members = {name: archive.read(name) for name in archive.namelist()}
+    members = members_of(path)
     for name in members:
         if name.endswith("indices.npy"):
             header, entries = members[name][:128], np.frombuffer(members[name][128:], dtype=np.int32)
             members[name] = header + np.full_like(entries, 2**28).tobytes()
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, data in members.items():
-            archive.writestr(name, data)
+    write_members(path, members)
     with pytest.raises(ValueError, match="ind"):
         vrmf.load(path)
 
@@ -211,12 +203,6 @@ def test_whatever_is_changed_in_a_file_it_is_read_or_refused_in_one_way(tmp_path
             assert str(error).startswith(str(place))
 
 
-def nodes(value: Any) -> list[Any]:
-    """Return all containers in a value of JSON."""
-    inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else []
-    return [value] * bool(inside) + [node for part in inside for node in nodes(part)]
-
-
 @pytest.mark.slow
 def test_whatever_is_changed_in_a_manifest_it_is_read_or_refused_in_one_way(tmp_path: Path) -> None:
     path, rng = tmp_path / "m", np.random.default_rng(0)
@@ -227,7 +213,7 @@ def test_whatever_is_changed_in_a_manifest_it_is_read_or_refused_in_one_way(tmp_
     others: list[Any] = [None, True, -1, 10**30, 1e300, "word", [], {}, array]
     for _ in range(300):
         manifest = json.loads(text)
-        every = nodes(manifest)
+        every = containers(manifest)
         node = every[rng.integers(len(every))]
         key = rng.choice(list(node)) if isinstance(node, dict) else int(rng.integers(len(node)))
         node[key] = others[rng.integers(len(others))]

@@ -69,7 +69,7 @@ CASES = [
     (name, solver)
     for name in NAMES
     for solver in ("vr", "smm", "sgd")
-    # Steps of SGD in one pass are no match for codes in a ball, whatever comes first.
+    # One pass of SGD does not fit codes in a ball, with or without the small batch.
     if (name, solver) != ("max-norm-decomposition", "sgd")
 ]
 
@@ -83,7 +83,7 @@ def test_a_stream_that_begins_small_ends_as_if_it_had_not(name: str, solver: str
     options: dict[str, Any] = {"n_components": 4, "solver": solver} | ENOUGH.get(name, {})
     model = learned(automatic(name, **options), [small, *rest])
     other = learned(automatic(name, **options), rest)
-    if name in WITH_OUTLIERS:  # their weights follow the noise, which the way of a stream makes larger
+    if name in WITH_OUTLIERS:  # their weights follow the noise, which streams overestimate
         assert other.outlier_alpha_ / 5 < model.outlier_alpha_ < 5 * other.outlier_alpha_
     else:
         whole = automatic(name, **options, max_iter=1).fit(np.concatenate([small, *rest]))
@@ -158,7 +158,7 @@ FREE = [name for name, kind in ESTIMATORS.items() if kind._size_power]
 @pytest.mark.parametrize("name", NAMES)
 def test_estimators_say_how_their_atoms_scale(name: str) -> None:
     """Atoms of c·X are c^p times those of X."""
-    # Paths of some have other problems before the last.
+    # Fits of models with outliers solve several problems before the last one.
     whole: dict[str, Any] = {"max_iter": 300, "tol": 1e-3} if name in WITH_OUTLIERS else {}
     one, other = (automatic(name, **whole).fit(c * X).components_ for c in (1.0, 16.0))
     size = np.linalg.norm(other) / np.linalg.norm(one)
@@ -211,14 +211,14 @@ def test_the_sample_keeps_none_of_the_batches_alive() -> None:
     assert seen.rows.base is None
 
 
-def test_how_many_rows_are_kept() -> None:
+def test_the_number_of_remembered_rows_follows_their_size() -> None:
     assert remembered_rows(1) == MOST_ROWS and remembered_rows(10**9) == FEWEST_ROWS
     assert remembered_rows(256) == 256
     model = make("low-rank-representation", n_components=100)
     assert model._remembered_rows(256) == 2000
 
 
-def test_a_model_that_remembers_nothing_goes_on_with_its_weights() -> None:
+def test_a_stream_without_a_sample_of_its_rows_keeps_its_weights() -> None:
     model = make("robust-nmf").fit(X)
     before = told_weights(model)
     del stream_of(model).weights["seen"]  # as in files of earlier versions

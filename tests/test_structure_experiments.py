@@ -1,4 +1,4 @@
-"""The experiments on structures: small parts of each are computed, drawn and told."""
+"""The experiments on structures: a small part of each is computed, drawn and put into a table."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def quick_results(experiment: Experiment, wanted: Callable[[Step], bool]) -> dic
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", BY_NAME)
-def test_computes_draws_and_tells(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_quick_run_has_figures_and_a_table(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(groups, "ROWS", 120)
     experiment = BY_NAME[name]
     results = quick_results(experiment, FEW[name])
@@ -86,7 +86,7 @@ def test_the_true_atoms_name_the_true_groups(name: str) -> None:
 
 
 @pytest.mark.slow
-def test_clean_subspaces_are_told_apart() -> None:
+def test_clean_subspaces_are_clustered_without_an_error() -> None:
     data = segmentation.union_of_subspaces(0, 0.0)
     A = segmentation.affinity(segmentation.principal_codes(data, 0))
     assert segmentation.clustered(A, data) == 1.0
@@ -98,7 +98,7 @@ def test_accuracy_does_not_depend_on_names_of_clusters() -> None:
     assert segmentation.accuracy(np.array([2, 2, 0, 0, 1, 1]), classes) == pytest.approx(5 / 6)
 
 
-def test_faces_that_cannot_be_had_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_table_says_why_there_are_no_faces(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse() -> None:
         raise OSError("no network")
 
@@ -115,7 +115,7 @@ def test_matched_atoms_are_in_the_order_of_the_spectra() -> None:
     assert np.array_equal(smooth.matched(pure[order], pure), pure)
 
 
-def test_small_parts() -> None:
+def test_assignment_medians_and_tables() -> None:
     assert assigned(np.array([[4.0, 3.0], [5.0, 1.0]])).tolist() == [1, 0]
     records = {"a": {"x": 1, "y": 2.0}, "b": {"x": 1, "y": 4.0}, "c": {"z": 0}}
     assert medians(records_with(records, "y", x=1), "x", "y") == {1: 3.0}

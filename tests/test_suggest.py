@@ -1,4 +1,4 @@
-"""Suggestions: right where the answer is known, unsure where there is none, and of use as they are."""
+"""Suggestions: the planted model is found, doubts are listed, and the estimator can be fitted."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_what_was_planted_is_suggested(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NOTHING)
-def test_where_nothing_is_nothing_is_claimed(name: str) -> None:
+def test_data_without_structure_get_no_components(name: str) -> None:
     make, doubt = NOTHING[name]
     suggestion = vrmf.suggest(make(np.random.default_rng(len(name))))
     # For RobustPCA a number would be a bound.
@@ -182,7 +182,7 @@ def test_outliers_of_a_small_table_are_doubted() -> None:
     assert any("With 12 features only, outliers can hardly be told" in doubt for doubt in found.doubts)
 
 
-def test_a_share_of_all_is_told_as_such() -> None:
+def test_a_share_of_all_entries_is_printed_as_100_percent() -> None:
     doubts = vrmf.suggest(np.full((20, 5), np.nan)).doubts
     assert any(doubt.startswith("100 % of the entries are missing") for doubt in doubts)
 

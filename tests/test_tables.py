@@ -1,4 +1,4 @@
-"""Laws of tables and of the sources over them: the same rows as the array, chunk by chunk, never all."""
+"""Laws of tables and their sources: the rows of the array, read chunk by chunk and never all at once."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_chunks_are_whole_stored_ones_of_about_a_size(
     np.testing.assert_array_equal(table.bounds(30), [0, 30, 60, len(X)])
 
 
-def test_empty_chunks_and_batches_are_left_out(tmp_path: Path) -> None:
+def test_empty_chunks_are_left_out() -> None:
     import dask.array
 
     empty = dask.array.from_array(X, chunks=((0, 20, 0, len(X) - 20, 0), -1))
@@ -351,7 +351,7 @@ def test_missing_and_unknown_files_are_named(tmp_path: Path) -> None:
         as_source(tmp_path)
 
 
-def test_a_video_beside_a_table_is_asked_about(tmp_path: Path) -> None:
+def test_a_file_with_a_video_and_a_table_needs_the_name_of_one(tmp_path: Path) -> None:
     np.savez(tmp_path / "rows.npz", video=np.zeros((3, 4, 5)), table=np.eye(4), labels=np.zeros(3))
     with pytest.raises(ValueError, match=r"table \(4, 4\), video \(3, 4, 5\)\. Name one of them: .*::NAME"):
         as_table(tmp_path / "rows.npz")

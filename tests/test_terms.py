@@ -108,7 +108,7 @@ def test_prox_is_better_than_points_near_and_toward(name: str) -> None:
 
 @dataclass(frozen=True)
 class NormBeforeClip(AbstractRowTerm):
-    """A wrong projection onto {z ≥ 0, ‖z‖ ≤ 1} seen in the wild: it divides by the norm before clipping."""
+    """A wrong projection onto {z ≥ 0, ‖z‖ ≤ 1}, which divides by the norm before it clips."""
 
     def row_values(self, Z: Array) -> Array:
         return (NonNegative() + UnitBall()).row_values(Z)
@@ -199,8 +199,8 @@ def dual_gradient_prox(term: GroupL2, x: Array, step: float) -> Array:
 @pytest.mark.parametrize("name", [name for name, term in BASIC.items() if isinstance(term, GroupL2)])
 @pytest.mark.parametrize("step", [0.3, 1.0, 3.0])
 def test_groups_finish_on_every_row_of_many(name: str, step: float) -> None:
-    # An unlucky row has p_g = 0 with u_g on the edge of its ball, where plain sweeps crawl; a row
-    # that stops short warns, and warnings are errors here.
+    # Block coordinate descent is slow where p_g = 0 and u_g is on the boundary of its ball. A row that
+    # is not finished warns, and warnings are errors here.
     X = generator(name).normal(size=(5000, WIDTH))
     assert np.isfinite(BASIC[name].value(BASIC[name].prox(X, step)))
 
@@ -333,7 +333,7 @@ def test_violation_is_zero_inside_and_positive_outside(name: str) -> None:
 
 
 @pytest.mark.parametrize("dtype, allowed", [(np.float64, 1e-10), (np.float32, 1e-5)])
-def test_sets_forgive_rounding_and_no_more(dtype: type, allowed: float) -> None:
+def test_sets_tolerate_errors_of_rounding_only(dtype: type, allowed: float) -> None:
     for excess, value in ((0.5 * allowed, 0.0), (3 * allowed, np.inf)):
         assert Simplex().value(np.array([[1 + excess, 0]], dtype=dtype)) == value
         assert NonNegative().value(np.array([[-excess, 2]], dtype=dtype)) == value
@@ -890,16 +890,12 @@ def test_a_box_at_infinity_is_refused(end: float) -> None:
         ([[0], []], r"`groups\[1\]` is \(\). Use at least one column index, each ≥ 0 and once."),
         ([[0, 1, 0]], r"`groups\[0\]` is \(0, 1, 0\)"),
         ([[0], [1, -1]], r"`groups\[1\]` is \(1, -1\)"),
+        ([[0, 1.5]], r"`groups\[0\]` is \(0, 1.5\)\. Use at least one column index"),
     ],
 )
 def test_bad_groups_are_refused(groups: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         tables.groups(groups)
-
-
-def test_groups_of_fractions_are_refused() -> None:
-    with pytest.raises((ValueError, TypeError)):
-        GroupL2(((0, 1.5),))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -953,12 +949,12 @@ def test_indefinite_matrices_are_refused(form: Any, matrix: Array) -> None:
 
 
 @as_given
-def test_matrices_on_the_edge_are_accepted_or_refused_in_words(form: Any) -> None:
-    for below in np.geomspace(1e-12, 1e-6, 13):
-        try:
-            Quadratic(form(np.diag([1.0, -below])))
-        except ValueError as error:
-            assert "has a negative eigenvalue" in str(error)
+def test_eigenvalues_that_are_negative_by_rounding_are_accepted_and_larger_ones_refused(form: Any) -> None:
+    for size in (1e-16, 1e-14, 1e-12):
+        assert Quadratic(form(np.diag([1.0, -size]))).width == 2
+    for size in (1e-7, 1e-6, 1e-4):
+        with pytest.raises(ValueError, match="has a negative eigenvalue"):
+            Quadratic(form(np.diag([1.0, -size])))
 
 
 @as_given
@@ -968,8 +964,7 @@ def test_singular_matrices_are_accepted(form: Any, scale: float) -> None:
         assert Quadratic(form(scale * matrix)).width == len(matrix)
 
 
-@as_given
-def test_a_vector_is_no_matrix(form: Any) -> None:
+def test_a_vector_is_no_matrix() -> None:
     with pytest.raises(ValueError, match="Use a square one"):
         Quadratic(np.ones(3))
 
@@ -1024,19 +1019,15 @@ def test_a_sum_of_different_widths_is_refused() -> None:
         Sum((tables.groups([[0, 1, 2]]), Quadratic(np.eye(4))), iterative=True)
 
 
-def test_an_empty_sum_has_a_value_for_each_row_or_is_refused() -> None:
-    try:
-        empty = Sum(())
-    except ValueError:
-        return
-    assert empty.row_values(np.ones((3, 2))).shape == (3,)
+def test_an_empty_sum_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"`terms` is empty\. Use at least one term"):
+        Sum(())
 
 
-def test_sets_that_do_not_meet_are_refused() -> None:
-    with pytest.raises(ValueError):
-        Box(0.0, 1.0) + Box(2.0, 3.0)
-    with pytest.raises(ValueError):
-        Absent() + Box(2.0, 3.0)
+@pytest.mark.parametrize("first", [Box(0.0, 1.0), Absent()], ids=repr)
+def test_intervals_that_do_not_meet_are_refused(first: AbstractRowTerm) -> None:
+    with pytest.raises(ValueError, match=r"No number lies in all of the intervals .* that meet\."):
+        first + Box(2.0, 3.0)
 
 
 def test_overlapping_groups_say_when_they_stop_short(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Tables in text: how they are cut is found out, and said; what is wrong is named, with its remedy."""
+"""Text files: separators, headers and indices are detected and reported; errors name the remedy."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def table(folder: Path, content: str, name: str = "rows.csv", **options: object)
 
 
 @pytest.mark.parametrize("name", READ)
-def test_how_a_text_is_cut_is_found_out(name: str, tmp_path: Path) -> None:
+def test_separators_headers_and_indices_are_detected(name: str, tmp_path: Path) -> None:
     content, options, features, names, rows = READ[name]
     found = table(tmp_path, content, **options)  # type: ignore[arg-type]
     assert found.feature_names == features
@@ -168,7 +168,7 @@ def test_how_a_text_is_cut_is_found_out(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["ID", "sample", "patient_id", "cell_id", "Patient", "user", "CellID"])
-def test_numbers_below_a_word_for_rows_are_their_names_and_that_is_told(name: str, tmp_path: Path) -> None:
+def test_numbers_below_a_word_for_rows_are_their_names_with_a_remark(name: str, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     ids, X = rng.permutation(10**6)[:300], rng.random((300, 4))
     lines = [f"{i}," + ",".join(map(repr, row)) for i, row in zip(ids, X.tolist(), strict=True)]
@@ -178,7 +178,7 @@ def test_numbers_below_a_word_for_rows_are_their_names_and_that_is_told(name: st
     assert any(f"'{name}', which holds numbers (--no-index" in told for told in found.remarks)
 
 
-def test_empty_columns_that_are_left_out_are_told(tmp_path: Path) -> None:
+def test_empty_columns_are_left_out_with_a_remark(tmp_path: Path) -> None:
     assert "without the last column, empty and nameless" in table(tmp_path, "a,b,\n1,2,\n").remarks
     told = table(tmp_path, "a,b,,\n1,2,,\n").remarks
     assert "without the last 2 columns, empty and nameless" in told
@@ -193,7 +193,9 @@ def test_empty_columns_that_are_left_out_are_told(tmp_path: Path) -> None:
         ("1,3,4,7\n1,2,3,9\n4,3,2,5\n", False),
     ],
 )
-def test_a_first_line_that_may_hold_names_is_told(content: str, is_doubted: bool, tmp_path: Path) -> None:
+def test_a_first_line_that_may_hold_names_has_a_remark(
+    content: str, is_doubted: bool, tmp_path: Path
+) -> None:
     found = table(tmp_path, content)
     assert found.feature_names is None
     assert any("then say --header" in told for told in found.remarks) is is_doubted

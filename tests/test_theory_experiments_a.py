@@ -112,7 +112,7 @@ def test_timed_formulations_accept_their_data(name: str) -> None:
 
 
 def _made_up() -> dict[str, Any]:
-    """Results as the steps would give, by experiment, to draw from."""
+    """Return invented results of each experiment, of the right shape."""
     widths, f = [64, 128, 256, 512], [3.0, 2.0, 1.0, None]
     smooth = {"errors": DIFFERENCE_STEPS, "ratios": [1.0 + place for place in DISTANCES], "estimate": 3.0}
     point = {"b": 1, "scale": 0.1, "variance": 0.2, "formula": 0.21}

@@ -1,4 +1,4 @@
-"""The experiments on rates: what they rest on, and that small runs of them draw and tell."""
+"""The experiments on rates: the parts they use, and figures and tables of small runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The shape of the source: short modules and functions, imports without cycles, private names."""
+"""Rules of the source code: short modules and functions, no import cycles, no private imports."""
 
 from __future__ import annotations
 
@@ -254,7 +254,7 @@ BROKEN: dict[str, tuple[str, dict[str, str], list[str]]] = {
 
 
 @pytest.mark.parametrize("case", BROKEN)
-def test_a_rule_that_is_broken_is_told_with_file_and_line(case: str, tmp_path: Path) -> None:
+def test_a_broken_rule_is_reported_with_file_and_line(case: str, tmp_path: Path) -> None:
     rule, files, expected = BROKEN[case]
     folder = tmp_path / "some"
     folder.mkdir()
@@ -266,7 +266,7 @@ def test_a_rule_that_is_broken_is_told_with_file_and_line(case: str, tmp_path: P
         assert message.startswith(str(folder / start))
 
 
-def test_what_obeys_the_rules_is_told_nothing_of(tmp_path: Path) -> None:
+def test_nothing_is_reported_where_all_rules_are_obeyed(tmp_path: Path) -> None:
     folder = tmp_path / "some"
     folder.mkdir()
     (folder / "a.py").write_text("from some.b import x\nimport some.c\n", encoding="utf-8")

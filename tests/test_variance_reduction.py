@@ -1,4 +1,4 @@
-"""Laws of the default of VR: how it opens, where its anchors stand, and how far its steps reach."""
+"""Laws of VR with its default options: the opening, the anchors, and the length of steps."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tables import FORMULATIONS, generator
+from tables import FORMULATIONS, every_formulation, generator, problem_of
 from vrmf._atoms import sweep_atoms
 from vrmf.arrays import Array
 from vrmf.coding import Coder
@@ -21,18 +21,11 @@ from vrmf.solvers import SMM, VR, Algorithm1, opening, vr
 from vrmf.solvers.anchors import Anchor
 from vrmf.solvers.base import smallest_batch
 from vrmf.solvers.vr import VRState
-from vrmf.sources import Layout, LocalSource
+from vrmf.sources import LocalSource
 from vrmf.surrogate import atom_set, by_atoms, descend_surrogate
 from vrmf.terms import AbstractRowTerm, Free, NonNegative, Ridge, Simplex, UnitBall
 
 EXACT = Coder(tol=1e-12)
-
-every_formulation = pytest.mark.parametrize("name", FORMULATIONS)
-
-
-def problem_of(name: str) -> tuple[Problem, Array]:
-    formulation, X, D = FORMULATIONS[name](generator(name))
-    return Problem(formulation, LocalSource(X)), D
 
 
 def many_rows(n: int = 4000) -> tuple[Problem, Array]:
@@ -54,7 +47,7 @@ def states(solver: VR, problem: Problem, D: Array, count: int) -> list[VRState]:
 @pytest.mark.parametrize("name", ["P1", "P3", "P5", "P6"])
 def test_the_opening_is_smm(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(opening, "FIRST_BATCH", 1)
-    monkeypatch.setattr(Anchor, "is_exhausted", False)  # with three rows all is noise
+    monkeypatch.setattr(Anchor, "is_exhausted", False)  # as it would be with three rows
     problem, D = problem_of(name)
     solver = VR()
     b = smallest_batch(problem.n_samples, len(D), opening.ROWS_PER_ATOM)
@@ -84,6 +77,39 @@ def test_a_good_start_is_not_spoilt_by_an_opening() -> None:
     assert poor.opening is not None
 
 
+@pytest.mark.parametrize(("n", "size"), [(4000, "auto"), (200, 10), (30, 30)])
+def test_an_opening_begins_with_two_mini_batches_and_ends_at_its_bound(n: int, size: int | str) -> None:
+    problem, D = many_rows(n)
+    run = opening.Opening(size, reseed=False, coder=EXACT)
+    b = smallest_batch(n, len(D), opening.ROWS_PER_ATOM) if size == "auto" else int(size)
+    state, is_over, solved = run.start(D, seed=0), False, [0]
+    while not is_over:
+        state, is_over = run.step(problem, state)
+        solved.append(state.solved)
+    assert np.diff(solved)[0] == min(n, opening.FIRST_BATCH * b) and set(np.diff(solved)[1:]) == {b}
+    bound = min(opening.OPENING_STEPS * b, opening.OPENING_PASSES * n)
+    assert solved[-2] < bound <= solved[-1]
+    assert run.rows_seen(n, len(D)) == opening.OPENING_STEPS * b
+
+
+def test_an_opening_that_could_gain_nothing_takes_no_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Anchor, "is_exhausted", True)
+    problem, D = many_rows(200)
+    run = opening.Opening(10, reseed=True, coder=EXACT)
+    state, is_over = run.step(problem, run.start(D, seed=0))
+    np.testing.assert_array_equal(state.D, D)
+    assert is_over and state.solved == 20 and state.weight == 0
+
+
+def test_a_step_of_an_opening_is_pure() -> None:
+    problem, D = many_rows(200)
+    run = opening.Opening(10, reseed=True, coder=EXACT)
+    state, _ = run.step(problem, run.start(D, seed=0))
+    (one, _), (other, _) = run.step(problem, state), run.step(problem, state)
+    np.testing.assert_array_equal(one.D, other.D)
+    assert state.solved == 20 and one.solved == other.solved == 30
+
+
 def test_algorithm_1_has_no_opening() -> None:
     problem, D = problem_of("P1")
     first: Any = next(itertools.islice(iterate(Algorithm1(), problem, D, seed=3), 1, None)).state
@@ -92,17 +118,6 @@ def test_algorithm_1_has_no_opening() -> None:
 
 
 # ------------------------------------------------------------------ anchors on samples
-
-
-def test_samples_of_one_seed_are_nested_and_end_with_all_rows() -> None:
-    layout = Layout([0, 1000])
-    small, large, other = (
-        layout.parts(layout.sample(count, seed))[0].rows for count, seed in ((100, 7), (400, 7), (100, 8))
-    )
-    assert len(small) == 100 and np.all(np.diff(small) > 0)
-    assert set(small) <= set(large)
-    assert not np.array_equal(small, other)
-    assert layout.sample(501, 7) is None
 
 
 @pytest.mark.slow
@@ -181,12 +196,14 @@ def test_every_answer_is_feasible(name: str) -> None:
 def test_the_default_runs_to_high_accuracy(name: str) -> None:
     problem, D = problem_of(name)
     solver = VR(coder=Coder(tol=1e-11))
-    tol = 1e-7 if name == "P2" else 1e-12  # its valley is flat: thousands of passes for the next decades
+    tol = (
+        1e-7 if name == "P2" else 1e-12
+    )  # its objective is nearly flat, and more digits take thousands of passes
     outcome = run(solver, problem, D, seed=0, rules=[Stationary(tol, problem.certify), MaxEpochs(600)])
     assert outcome.reason.converged, outcome.reason.text
 
 
-def test_steps_grow_while_the_way_leads_downhill_and_shrink_when_the_objective_rose() -> None:
+def test_steps_grow_while_the_objective_falls_and_shrink_when_it_rose() -> None:
     problem, D = problem_of("P1")
     state = next(s for s in states(VR(), problem, D, 100) if s.anchor is not None)
     old, pace = state.anchor, state.pace

@@ -1,8 +1,8 @@
-"""Files of earlier versions: models are read, checkpoints are refused in a sentence.
+"""Files of earlier versions: models are read, checkpoints are refused with an error.
 
 If the test of fields fails, a state or a fitted attribute has changed: raise the version of the file
 (``VERSION`` in ``vrmf.persistence.storage`` and ``.checkpoint``), keep a small file of the old version in
-``tests/files``, and write the new digest down.
+``tests/files``, and put the new digest here.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def test_there_is_a_file_of_each_version() -> None:
     assert versions == set(range(1, storage.VERSION + 1))
 
 
-def test_an_old_checkpoint_is_refused_in_a_sentence(tmp_path: Path) -> None:
+def test_an_old_checkpoint_is_refused_with_its_version(tmp_path: Path) -> None:
     place = tmp_path / "fit.checkpoint"
     vrmf.NMF(2, max_iter=1, tol=0, random_state=0, checkpoint=place).fit(rows())
     place.write_bytes(place.read_bytes().replace(b"vrmf-checkpoint 6", b"vrmf-checkpoint 1", 1))
@@ -90,7 +90,7 @@ def test_the_papers_algorithm_of_earlier_versions_is_a_solver_of_its_own() -> No
     assert reader.decode(node) == VR(batch_size=7, step_size=0.5)
 
 
-def test_what_a_solver_has_lost_is_told() -> None:
+def test_options_of_a_solver_that_no_longer_exist_warn() -> None:
     reader = Reader.__new__(Reader)
     reader.kinds = by_name(VALUES)
     node = {"$": "value", "type": "VR", "fields": {"literal": False, "option": "random", "tau": None}}

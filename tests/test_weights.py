@@ -1,4 +1,4 @@
-"""Automatic weights that leave the reconstruction alone."""
+"""Automatic weights hardly change the reconstruction error."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ may_end_early = pytest.mark.filterwarnings(f"ignore::{ConvergenceWarning.__modul
 
 def patches() -> Array:
     grey = load_sample_image("china.jpg").mean(axis=2) / 255
-    windows = np.lib.stride_tricks.sliding_window_view(grey, (6, 6))[::30, ::30]
+    windows = np.lib.stride_tricks.sliding_window_view(grey, (6, 6))[::45, ::45]
     return windows.reshape(-1, 36)
 
 
@@ -65,7 +65,7 @@ CASES = [(data, k) for data in DATA for k in (1, 5, 12)]
 
 @may_end_early
 @pytest.mark.parametrize(("data", "k"), CASES)
-def test_the_automatic_weight_of_nmf_leaves_the_error_alone(data: str, k: int) -> None:
+def test_the_automatic_weight_of_nmf_hardly_changes_the_error(data: str, k: int) -> None:
     assert error(data, k) == pytest.approx(error(data, k, alpha=1e-9), rel=5e-3)
 
 

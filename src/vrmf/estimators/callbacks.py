@@ -55,7 +55,6 @@ class FitCallbacks:
     context: Any  #: of the fit; None if there are no callbacks
     epoch: int | None = None  #: the last one after which callbacks were called
     task: Any = None  #: the context of the present epoch
-    begun: int = 0  #: epochs at whose beginning callbacks were called
 
     @classmethod
     def begin(
@@ -82,8 +81,8 @@ class FitCallbacks:
             self.task = None
             return STOPPED
         self.task = None
-        if self.begun < self.max_iter:
-            self.task, self.begun = self.context.subcontext(task_name="epoch"), self.begun + 1
+        if current.epoch < self.max_iter:
+            self.task = self.context.subcontext(task_name="epoch")
             self.task.call_on_fit_task_begin(**known)
         return None
 

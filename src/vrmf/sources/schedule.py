@@ -39,7 +39,7 @@ class Track:
         return [(c, high - low) for c, (low, high) in zip(chunks, pairwise(edges), strict=False)]
 
     def next_chunk(self, position: int) -> tuple[float, int] | None:
-        """Return the next chunk that begins after a position, with its distance as a share of the track."""
+        """Return the first chunk from a position on, and how far it is, as a share of the track."""
         number = int(np.searchsorted(self.begins, position))
         if number == len(self.chunks):
             return None

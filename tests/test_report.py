@@ -177,7 +177,7 @@ def test_convergence_is_the_history_without_what_was_not_measured() -> None:
 def test_any_kind_of_data_gives_the_report_of_the_array(kind: str, tmp_path: Path) -> None:
     model = fitted("dictionary-learning")
     np.save(tmp_path / "x.npy", X)
-    lazy = pytest.importorskip("dask.array") if kind == "lazy" else None
+    lazy: Any = pytest.importorskip("dask.array") if kind == "lazy" else None
     data = {
         "sparse": lambda: scipy.sparse.csr_array(X),
         "frame": lambda: pandas.DataFrame(X).to_numpy(),
@@ -255,7 +255,8 @@ def test_a_sound_fit_has_no_warnings() -> None:
 def test_each_warning_has_a_fit_that_it_is_about() -> None:
     clean, rng = rows(200, 12), np.random.default_rng(0)
     spiked = np.where(rng.random(clean.shape) < 0.002, clean + 100, clean)
-    k, options = 5, {"random_state": 0, "tol": 1e-3}
+    k = 5
+    options: dict[str, Any] = {"random_state": 0, "tol": 1e-3}
 
     def sparse(alpha: float) -> Any:
         return vrmf.DictionaryLearning(k, alpha=alpha, **options).fit(clean)

@@ -77,10 +77,14 @@ class Visit:
         self.troubles: list[str] = []
         self.page.on("console", lambda message: self.troubles.append(message.text))
         self.page.on("pageerror", lambda error: self.troubles.append(str(error)))
-        self.page.on("dialog", lambda dialog: (self.troubles.append(dialog.message), dialog.dismiss()))
+        self.page.on("dialog", self._note_dialog)
         self.page.on("request", self._note_request)
         self.page.goto(path.as_uri())
         self.page.wait_for_selector("html[data-drawn]", timeout=60_000)
+
+    def _note_dialog(self, dialog: Any) -> None:
+        self.troubles.append(dialog.message)
+        dialog.dismiss()
 
     def _note_request(self, request: Any) -> None:
         if not request.url.startswith(("file:", "data:")):

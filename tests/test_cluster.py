@@ -16,7 +16,7 @@ import threading
 import time
 import zipfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +99,10 @@ def connected(n_workers: int) -> Iterator[Any]:
     ):
         client.wait_for_workers(n_workers, timeout=60)
         yield client
+    with suppress(ValueError):
+        distributed.default_client()
+        return
+    dask.config.config.pop("scheduler", None)  # which a client may leave behind that lost its workers
 
 
 @pytest.fixture(scope="module")

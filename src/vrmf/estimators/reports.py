@@ -43,7 +43,7 @@ def report_of(model: Any, source: AbstractSource, image_shape: tuple[int, ...] |
         size=f"{size_in_words(model)}; {source.n_samples} rows in this report",
         about=_about(type(model)),
         formula=formula_of(model.formulation_),
-        figures=[*figures_of(model), ("variance explained, of these rows", f"{explained:.4g}")],
+        figures=[("of the variance explained", f"{explained:.1%}"), *figures_of(model)],
         stopped=f"Why the fit stopped: {model.stop_reason_}.",
         warnings=cautions(model, rows, explained) + list(dict.fromkeys(told)),
         settings=_settings(model),

@@ -23,7 +23,7 @@ from vrmf.terms import chain_laplacian, grid_laplacian
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class DictionaryLearning(AtomsOfFixedSize):
-    """Sparse codes over atoms in the unit ball (P1, online dictionary learning).
+    """Each row is a combination of a few of the atoms: sparse codes (P1, online dictionary learning).
 
     Minimises the mean of ½‖x − hD‖² + alpha · ‖h‖₁ over codes and over atoms with ‖d‖₂ ≤ 1.
 
@@ -161,7 +161,7 @@ class GroupDictionaryLearning(AtomsOfFixedSize):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class NMF(AtomsOfFixedSize):
-    """Nonnegative codes over atoms in the simplex (P3, online NMF).
+    """Parts that add up: nonnegative codes over nonnegative atoms (P3, online NMF).
 
     Not the NMF of scikit-learn: atoms are nonnegative *and sum to 1*, which fixes the scale that
     plain NMF leaves open. Minimises the mean of ½‖x − hD‖² + (alpha/2)‖h‖² over h ≥ 0 and D.
@@ -200,7 +200,7 @@ class NMF(AtomsOfFixedSize):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class SmoothDictionaryLearning(AtomsOfFixedSize):
-    """Smooth atoms in the simplex, nonnegative codes (P4, smooth sparse dictionary learning).
+    """Smooth parts that add up: nonnegative codes over smooth atoms (P4, smooth dictionary learning).
 
     Minimises the mean of ½‖x − hD‖² + (alpha/2)‖h‖², plus (smoothness/2) tr(D L Dᵀ), over h ≥ 0 and
     atoms d ≥ 0 of sum 1. The data must not have negative entries.

@@ -6,18 +6,22 @@ themselves.
 
 from __future__ import annotations
 
-import re
 from typing import Any
+from xml.etree import ElementTree
 
 from docutils import nodes
 from latex2mathml.converter import convert
 from sphinx.application import Sphinx
 
-#: Browsers ignore ``mathvariant`` but for upright letters, so script letters are written as themselves.
-SCRIPT = re.compile(r'<mi mathvariant="script">([A-Z])</mi>')
+MATHML = "http://www.w3.org/1998/Math/MathML"
 
 #: Script letters of Unicode: most follow each other, the others have places of their own.
 OWN_PLACES = dict(zip("BEFHILMR", "ℬℰℱℋℐℒℳℛ", strict=True))
+
+#: Operators below which conditions stand, in formulas that have lines of their own.
+WITH_LIMITS = {"min", "max", "argmin", "argmax", "sup", "inf"}
+
+ElementTree.register_namespace("", MATHML)
 
 
 def script_letter(letter: str) -> str:
@@ -31,8 +35,18 @@ def script_letter(letter: str) -> str:
 
 def mathml(latex: str, display: str) -> str:
     """Return the MathML of a formula in LaTeX; ``display`` is "inline" or "block"."""
-    text = convert(latex, display=display)
-    return SCRIPT.sub(lambda found: f"<mi>{script_letter(found[1])}</mi>", text)
+    root = ElementTree.fromstring(convert(latex, display=display))
+    for element in root.iter():
+        kind = element.tag.rpartition("}")[2]
+        if kind == "mi" and element.get("mathvariant") == "script":
+            # Browsers ignore the variant but for upright letters.
+            del element.attrib["mathvariant"]
+            element.text = "".join(map(script_letter, element.text or ""))
+        if kind == "mo" and element.text == "‖":
+            element.set("stretchy", "false")
+        if kind == "msub" and display == "block" and element[0].text in WITH_LIMITS:
+            element.tag = f"{{{MATHML}}}munder"
+    return ElementTree.tostring(root, encoding="unicode")
 
 
 def visit_math(translator: Any, node: nodes.math) -> None:

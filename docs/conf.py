@@ -29,6 +29,7 @@ extensions = [
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
     "built_pages",
+    "code_blocks",
     "gallery_places",
     "mathml",
     "plain_docstrings",

@@ -76,7 +76,7 @@ def dictionary_learning() -> Figure:
     row = int(np.argmin(np.where(np.sum(H != 0, axis=1) == 3, errors, 1)))
     atoms = D / np.abs(D).max(axis=1, keepdims=True)
     tiles = np.pad(atoms.reshape(6, 12, 8, 8), ((0, 0), (0, 0), (1, 1), (1, 1)), constant_values=1.0)
-    drawn = figure(2.3, "A patch of a photograph is a sum of 3 of 72 learned atoms")
+    drawn = figure(2.1, "A patch of a photograph is a sum of 3 of 72 learned atoms")
     axes = drawn.subplots(1, 5, width_ratios=[1, 0.2, 2.6, 0.2, 1])
     limit = float(np.abs(patches[row]).max())
     show(axes[0], patches[row], (8, 8), "patch", vmin=-limit, vmax=limit)
@@ -123,7 +123,7 @@ def nmf() -> Figure:
     share = np.sort(H * np.linalg.norm(model.components_, axis=1), axis=1)[:, ::-1]
     number = int(np.argmax(share[:, :4].sum(axis=1) / share.sum(axis=1)))
     best = np.argsort(-H[number] * np.linalg.norm(model.components_, axis=1))[:4]
-    drawn = figure(2.0, "A digit is a sum of parts: nothing is ever subtracted")
+    drawn = figure(1.6, "A digit is a sum of parts: nothing is ever subtracted")
     axes = drawn.subplots(1, 9, width_ratios=[1, 0.3, 1, 0.3, 1, 0.3, 1, 0.3, 1])
     show(axes[0], X[number], (8, 8), "digit", cmap="gray_r", vmin=0, vmax=WHITE)
     for place, atom in enumerate(best):
@@ -167,7 +167,7 @@ def robust_pca() -> Figure:
     scene = moving_scene(n_frames=100, seed=0)
     model = vrmf.RobustPCA(random_state=0).fit(scene.frames)
     low_rank, outliers = model.decompose(scene.frames[40:41])
-    drawn = figure(2.1, "A frame of a video is background + objects that move")
+    drawn = figure(1.85, "A frame of a video is background + objects that move")
     axes = drawn.subplots(1, 5, width_ratios=[1, 0.12, 1, 0.12, 1])
     show(axes[0], scene.frames[40], scene.image_shape, "frame", vmin=0, vmax=1)
     sign(axes[1], "≈")
@@ -249,7 +249,7 @@ PICTURES: dict[str, Callable[[], Figure]] = {
 def save(drawn: Figure, path: Path) -> None:
     """Write a figure as a small PNG, with few colours and without the time or versions."""
     stream = io.BytesIO()
-    drawn.savefig(stream, dpi=DPI)
+    drawn.savefig(stream, dpi=DPI, bbox_inches="tight", pad_inches=0.08)
     image = Image.open(stream).convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
     image.save(path, optimize=True)
 

@@ -52,8 +52,11 @@ html_math_renderer = "mathml"
 # The reference ----------------------------------------------------------------------------------
 
 autosummary_generate = True
-# Methods of scikit-learn whose docstrings link into its own pages.
-autosummary_context = {"left_out": "get_metadata_routing, set_output"}
+autosummary_context = {
+    # Methods of scikit-learn whose docstrings link into its own pages, and inner parts of estimators.
+    "left_out": "get_metadata_routing, set_output",
+    "left_out_of_estimators": "n_components, stream_, watcher, weights_for",
+}
 autodoc_typehints = "none"
 autodoc_member_order = "groupwise"
 autodoc_preserve_defaults = True

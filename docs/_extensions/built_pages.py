@@ -7,17 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
-
-from sphinx.application import Sphinx
-from sphinx.util import logging
-
-logger = logging.getLogger(__name__)
 
 #: Elements whose addresses a browser asks for by itself, when a page is opened.
 LOADED = {"script": "src", "img": "src", "iframe": "src", "source": "src", "link": "href", "object": "data"}
@@ -29,16 +23,14 @@ NAMES_ONLY = {"search", "next", "prev", "index", "canonical", "genindex", "up"}
 STYLE_LOADS = re.compile(r"@import\s+[\"']?([^\"';]+)|url\(\s*[\"']?([^\"')]+)")
 
 
-@dataclass
 class Page(HTMLParser):
     """The anchors of a page, its links, and what it loads."""
 
-    anchors: set[str] = field(default_factory=set)
-    links: list[str] = field(default_factory=list)
-    loaded: list[str] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
+    def __init__(self) -> None:
         super().__init__()
+        self.anchors: set[str] = set()
+        self.links: list[str] = []
+        self.loaded: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         values = {name: value or "" for name, value in attrs}
@@ -90,14 +82,17 @@ def leads_somewhere(link: str, path: Path, folder: Path) -> bool:
     return not anchor or target.suffix != ".html" or anchor in page_at(target).anchors
 
 
-def check_pages(app: Sphinx, error: Exception | None) -> None:
+def check_pages(app: Any, error: Exception | None) -> None:
     """Warn of each fault."""
+    from sphinx.util import logging
+
+    logger = logging.getLogger(__name__)
     if error is None and app.builder.name == "html":
         for fault in faults(Path(app.outdir)):
             logger.warning(fault)
 
 
-def setup(app: Sphinx) -> dict[str, Any]:
+def setup(app: Any) -> dict[str, Any]:
     """Check when all is built."""
     app.connect("build-finished", check_pages, priority=900)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

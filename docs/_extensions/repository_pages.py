@@ -12,8 +12,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-from sphinx.application import Sphinx
-
 DOCS = Path(__file__).parents[1]
 ROOT = DOCS.parent
 
@@ -49,7 +47,7 @@ def with_fitting_links(text: str, origin: Path, page: str) -> str:
     return TARGET.sub(fitting, text)
 
 
-def write_copies(app: Sphinx, config: Any) -> None:
+def write_copies(app: Any, config: Any) -> None:
     """Write the copies, those that have changed."""
     for origin, page in copied_pages().items():
         text = with_fitting_links(origin.read_text("utf-8"), origin, page)
@@ -61,14 +59,14 @@ def write_copies(app: Sphinx, config: Any) -> None:
             copy.write_text(text, "utf-8")
 
 
-def fit_links(app: Sphinx, page: str, source: list[str]) -> None:
+def fit_links(app: Any, page: str, source: list[str]) -> None:
     """Change the links of a page that leave the folder of the documentation."""
     path = app.env.doc2path(page)
     if path.suffix == ".md" and not page.startswith(f"{COPIES}/"):
         source[0] = with_fitting_links(source[0], Path(path), page)
 
 
-def setup(app: Sphinx) -> dict[str, Any]:
+def setup(app: Any) -> dict[str, Any]:
     """Copy files when the configuration is known, and change links of pages as they are read."""
     app.connect("config-inited", write_copies)
     app.connect("source-read", fit_links)

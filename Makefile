@@ -9,7 +9,7 @@ endif
 LIBRARY := $(VENV)/.library
 READY := $(VENV)/.ready
 
-.PHONY: demo test test-quick lint types laws core reproduce reproduce-quick benchmarks benchmarks-codes benchmarks-solvers benchmarks-scale benchmarks-answers build clean
+.PHONY: demo test test-quick lint types laws core reproduce reproduce-quick benchmarks benchmarks-codes benchmarks-solvers benchmarks-scale benchmarks-answers build docs clean
 
 demo: $(LIBRARY)  ## robust PCA of a video, three solvers on digits; prints tables, draws pictures into demo-output/
 	$(BIN)/vrmf demo --output demo-output
@@ -65,6 +65,10 @@ benchmarks-answers: $(READY)  ## about two hours: what defaults leave to gain, h
 	$(BIN)/python -m benchmarks.recovery
 	$(BIN)/python -m benchmarks.suggest
 
+docs: $(LIBRARY)  ## the site of the documentation, into build/docs; runs the examples, fails on warnings and broken links
+	$(BIN)/python -m pip install --quiet --editable ".[docs]"
+	$(BIN)/python -m sphinx -W --keep-going -n -b html -d build/doctrees docs build/docs
+
 build: $(READY)  ## a wheel and a source archive in dist/
 	$(BIN)/python -m build
 
@@ -80,4 +84,5 @@ $(READY): $(LIBRARY)  # the tools of developers as well
 	$(BIN)/python -c "open('$(READY)', 'w').close()"
 
 clean:
+	rm -rf docs/api/generated docs/gallery docs/repository
 	rm -rf $(VENV) build dist demo-output reproduction reproduction-quick .pytest_cache .mypy_cache .ruff_cache

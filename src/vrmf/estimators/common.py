@@ -18,6 +18,7 @@ from vrmf.running.clock import Clock
 from vrmf.solvers import SOLVERS, AbstractSolver
 from vrmf.sources import thread_count
 
+_PARAMETERS = "\nParameters\n----------"
 _ATTRIBUTES = "\nAttributes\n----------\n"
 
 
@@ -139,6 +140,8 @@ class CommonParameters(NestedParameters):
         common = inspect.cleandoc(CommonParameters.__doc__ or "").partition("----------\n")[2]
         own, examples, code = inspect.cleandoc(cls.__doc__ or "").partition("\nExamples\n")
         own, _, own_attributes = own.partition(_ATTRIBUTES)
+        if _PARAMETERS not in own:
+            own += f"\n{_PARAMETERS}"
         parameters, _, attributes = common.partition(_ATTRIBUTES)
         attributes = f"{own_attributes.rstrip()}\n{attributes}".lstrip()
         cls.__doc__ = f"{own.rstrip()}\n{parameters}{_ATTRIBUTES}{attributes}\n{examples}{code}"

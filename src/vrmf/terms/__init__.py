@@ -15,7 +15,7 @@ from vrmf.terms.groups import GroupL2
 from vrmf.terms.penalties import L1, Free, MaxColumnNorm, Ridge
 from vrmf.terms.quadratic import LowRankQuadratic, Quadratic, chain_laplacian, grid_laplacian
 from vrmf.terms.sets import Absent, Box, NonNegative, Simplex, UnitBall
-from vrmf.terms.traits import Trait
+from vrmf.terms.traits import Canonical, Trait
 
 __all__ = [
     "L1",
@@ -24,6 +24,7 @@ __all__ = [
     "AbstractSet",
     "AbstractTerm",
     "Box",
+    "Canonical",
     "Free",
     "GroupL2",
     "LowRankQuadratic",

@@ -63,8 +63,11 @@ for name, score in scores.items():
     print(f"area under the ROC curve, {name}: {roc_auc_score(is_anomaly, score):.3f}")
 
 fig, (left, right) = plt.subplots(1, 2, figsize=(9.5, 3.9), layout="constrained")
-for (name, score), colour in zip(scores.items(), ["#0072B2", "#56B4E9", "#D55E00", "#6E6E6E"], strict=True):
-    RocCurveDisplay.from_predictions(is_anomaly, score, name=name, curve_kwargs={"color": colour}, ax=left)
+colours = ["#0072B2", "#56B4E9", "#D55E00", "#6E6E6E"]
+for (name, score), colour in zip(scores.items(), colours, strict=True):
+    RocCurveDisplay.from_predictions(
+        is_anomaly, score, name=name, curve_kwargs={"color": colour}, ax=left
+    )
 left.set(xlabel="share of good rows reported", ylabel="share of anomalies found")
 energy = scores["energy of outliers"]
 bins = np.linspace(0, energy.max(), 50)

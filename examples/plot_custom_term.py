@@ -10,10 +10,10 @@ says how far a row breaks the constraint, and how to project a row onto it.
 # %%
 # The term
 # --------
-# A set is a frozen dataclass with ``violation`` and ``prox``, its projection. Decreasing curves that
-# are not negative form a convex cone. The projection onto it is isotonic regression, which
-# scikit-learn has. The atoms must be bounded as well, since they could grow while codes shrink. The
-# projection onto a cone and then onto the unit ball is the projection onto both.
+# A set is a frozen dataclass with ``violation`` and ``prox``, its projection. Decreasing curves
+# that are not negative form a convex cone. The projection onto it is isotonic regression, which
+# scikit-learn has. The atoms must be bounded as well, since they could grow while codes shrink.
+# The projection onto a cone and then onto the unit ball is the projection onto both.
 
 from dataclasses import dataclass
 
@@ -70,7 +70,9 @@ axes[0].plot(time, X[:4].T, lw=0.9)
 axes[0].set(title="four of the curves", xlabel="time")
 constraints = {"nonnegative atoms": NonNegative() + UnitBall(), "decreasing atoms": Decreasing()}
 for ax, (name, dictionary) in zip(axes[1:], constraints.items(), strict=True):
-    model = vrmf.MatrixFactorization(3, code=NonNegative(), dictionary=dictionary, random_state=0).fit(X)
+    model = vrmf.MatrixFactorization(
+        3, code=NonNegative(), dictionary=dictionary, random_state=0
+    ).fit(X)
     atoms, cosines = matched(model.components_)
     print(f"{name}: cosines with the processes {np.round(cosines, 4)}; {model.stop_reason_}")
     ax.plot(time, processes.T, color="#BBBBBB", lw=4)

@@ -57,14 +57,16 @@ plt.show()
 # them, and the five parts with the largest amounts.
 
 H = model.transform(X)
-print(f"a digit uses {np.mean((H > 0.01 * H.sum(axis=1, keepdims=True)).sum(axis=1)):.1f} of 16 parts")
+is_used = H > 0.01 * H.sum(axis=1, keepdims=True)
+print(f"parts that hold more than 1 % of the ink of a digit: {is_used.sum(axis=1).mean():.1f}")
 
 rows = [0, 3, 4, 6, 8]
 fig, axes = plt.subplots(len(rows), 7, figsize=(8, 6), layout="constrained")
 for line, i in zip(axes, rows, strict=True):
     strongest = np.argsort(-H[i])[:5]
-    images = [X[i], H[i] @ model.components_, *(H[i, strongest, None] * model.components_[strongest])]
-    names = ["digit", "sum of all parts", *(f"{H[i, part]:.0f} × part {part}" for part in strongest)]
+    parts = H[i, strongest, None] * model.components_[strongest]
+    images = [X[i], H[i] @ model.components_, *parts]
+    names = ["digit", "sum of all", *(f"{H[i, part]:.0f} × part {part}" for part in strongest)]
     for ax, image, name in zip(line, images, names, strict=True):
         ax.imshow(image.reshape(8, 8), cmap="gray", vmin=0, vmax=16)
         ax.set(xticks=[], yticks=[])

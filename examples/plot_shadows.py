@@ -50,16 +50,18 @@ def picture(lamp):
     lambert = albedo * (normals @ lamp)
     in_shadow = lambert <= 0
     for length in np.arange(0.03, 1.8, 0.03):  # along the ray to the lamp
-        place = np.indices(x.shape) + length * np.reshape([lamp[1], lamp[0]] / np.array(step), (2, 1, 1))
-        in_shadow |= map_coordinates(depth, place, order=1, cval=-9) > depth + length * lamp[2] + 0.005
-    halfway = (lamp + [0, 0, 1]) / np.linalg.norm(lamp + [0, 0, 1])
-    highlight = 0.5 * np.maximum(normals @ halfway, 0) ** 60
+        place = np.indices(x.shape) + length * np.reshape(lamp[1::-1] / step, (2, 1, 1))
+        surface = map_coordinates(depth, place, order=1, cval=-9)
+        in_shadow |= surface > depth + length * lamp[2] + 0.005
+    halfway = lamp + np.array([0, 0, 1])
+    highlight = 0.5 * np.maximum(normals @ halfway / np.linalg.norm(halfway), 0) ** 60
     return np.where(in_shadow, 0, lambert + highlight)[is_head], lambert[is_head]
 
 
 rng = np.random.default_rng(0)
-angle, azimuth = np.arccos(rng.uniform(np.cos(np.radians(55)), 1, 80)), rng.uniform(0, 2 * np.pi, 80)
-lamps = np.stack([np.sin(angle) * np.cos(azimuth), np.sin(angle) * np.sin(azimuth), np.cos(angle)], axis=1)
+height, azimuth = rng.uniform(np.cos(np.radians(55)), 1, 80), rng.uniform(0, 2 * np.pi, 80)
+radius = np.sqrt(1 - height**2)
+lamps = np.stack([radius * np.cos(azimuth), radius * np.sin(azimuth), height], axis=1)
 X, truth = map(np.array, zip(*map(picture, lamps), strict=True))
 X += 0.01 * rng.standard_normal(X.shape)
 
@@ -80,12 +82,13 @@ def relative_error(pictures):
 
 print(f"rank without a bound: {vrmf.RobustPCA(random_state=0).fit(X).rank_}")
 print(f"noise found: {model.noise_:.3f} (true: 0.01)")
-print(f"distance from Lambert's law: pictures {relative_error(X):.3f}, found {relative_error(found):.3f}")
+print(f"distance from Lambert's law: pictures {relative_error(X):.3f}", end=", ")
+print(f"found {relative_error(found):.3f}")
 
 # %%
 # These are the six pictures with the largest outliers. Shadows and highlights are gone from the
-# face, and are found among the outliers, blue and red. (The side that faces away from the lamp stays
-# dark, as it is in Lambert's law.)
+# face, and are found among the outliers, blue and red. (The side that faces away from the lamp
+# stays dark, as Lambert's law has it.)
 
 
 def show(ax, pixels, **style):
@@ -119,7 +122,10 @@ def error_of_normals(pictures):
     return np.degrees(np.arccos(np.clip(cosines, -1, 1)))
 
 
-errors = {"from the pictures": error_of_normals(X), "from those without shadows": error_of_normals(found)}
+errors = {
+    "from the pictures": error_of_normals(X),
+    "from those without shadows": error_of_normals(found),
+}
 fig, axes = plt.subplots(1, 2, figsize=(6, 3.6), layout="constrained")
 for ax, (title, degrees) in zip(axes, errors.items(), strict=True):
     show(ax, degrees, cmap="inferno", vmin=0, vmax=15)

@@ -13,8 +13,8 @@ The row space of its codes gives an affinity between rows, and spectral clusteri
 # %%
 # The data
 # --------
-# Five random subspaces of dimension 4 in a space of 80 dimensions, 40 rows in each. There is noise of
-# standard deviation 0.1, and 15 % of the entries are replaced by arbitrary values.
+# Five random subspaces of dimension 4 in a space of 80 dimensions, 40 rows in each. There is noise
+# of standard deviation 0.1, and 15 % of the entries are replaced by arbitrary values.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -25,7 +25,8 @@ import vrmf
 
 rng = np.random.default_rng(0)
 groups = np.repeat(np.arange(5), 40)
-clean = np.concatenate([rng.standard_normal((40, 4)) @ rng.standard_normal((4, 80)) for _ in range(5)])
+parts = [rng.standard_normal((40, 4)) @ rng.standard_normal((4, 80)) for _ in range(5)]
+clean = np.concatenate(parts)
 is_wrong = rng.random(clean.shape) < 0.15
 X = clean + 0.1 * rng.standard_normal(clean.shape)
 X = np.where(is_wrong, rng.uniform(-10, 10, X.shape), X)
@@ -57,7 +58,9 @@ def affinity(rows):
 
 
 def clusters(matrix):
-    spectral = SpectralClustering(5, affinity="precomputed", assign_labels="cluster_qr", random_state=0)
+    spectral = SpectralClustering(
+        5, affinity="precomputed", assign_labels="cluster_qr", random_state=0
+    )
     return spectral.fit_predict(matrix)
 
 
@@ -73,6 +76,10 @@ fig, axes = plt.subplots(1, 2, figsize=(8.6, 4.4), layout="constrained")
 for ax, (name, matrix) in zip(axes, affinities.items(), strict=True):
     image = ax.imshow(matrix, cmap="magma", vmin=0, vmax=0.5)
     index = adjusted_rand_score(groups, clusters(matrix))
-    ax.set(title=f"affinity from the {name}\nadjusted Rand index {index:.2f}", xlabel="row", ylabel="row")
+    ax.set(
+        title=f"affinity from the {name}\nadjusted Rand index {index:.2f}",
+        xlabel="row",
+        ylabel="row",
+    )
 fig.colorbar(image, ax=axes, label="affinity", shrink=0.8)
 plt.show()

@@ -19,7 +19,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.decomposition import PCA
 from sklearn.ensemble import IsolationForest
-from sklearn.metrics import RocCurveDisplay, roc_auc_score
+from sklearn.metrics import roc_auc_score, roc_curve
 
 import vrmf
 
@@ -42,10 +42,10 @@ is_anomaly = is_wrong.any(axis=1)
 # %%
 # Scores
 # ------
-# :meth:`score_samples` returns minus the loss of each row. It includes the penalty on the code, so
-# it also asks how unusual the causes are. The energy of the outliers asks only whether sensors
-# disagree. Two other scores are computed for comparison: the error of PCA of the same rank, and an
-# isolation forest.
+# :meth:`~vrmf.RobustPCA.score_samples` returns minus the loss of each row. It includes the noise of
+# all sensors and the penalty on the code, so it also asks how unusual the causes are. The energy of
+# the outliers asks only whether sensors disagree. Two other scores are computed for comparison: the
+# error of PCA of the same rank, and an isolation forest.
 
 model = vrmf.RobustPCA(random_state=0).fit(past)
 low_rank, outliers = model.decompose(new)
@@ -54,7 +54,7 @@ forest = IsolationForest(random_state=0).fit(past)
 
 scores = {
     "energy of outliers": np.sum(outliers**2, axis=1),
-    "−score_samples": -model.score_samples(new),
+    "minus score_samples": -model.score_samples(new),
     "error of PCA": np.sum((new - pca.inverse_transform(pca.transform(new))) ** 2, axis=1),
     "isolation forest": -forest.score_samples(new),
 }
@@ -65,9 +65,8 @@ for name, score in scores.items():
 fig, (left, right) = plt.subplots(1, 2, figsize=(9.5, 3.9), layout="constrained")
 colours = ["#0072B2", "#56B4E9", "#D55E00", "#6E6E6E"]
 for (name, score), colour in zip(scores.items(), colours, strict=True):
-    RocCurveDisplay.from_predictions(
-        is_anomaly, score, name=name, curve_kwargs={"color": colour}, ax=left
-    )
+    left.plot(*roc_curve(is_anomaly, score)[:2], color=colour, label=name)
+left.legend(frameon=False, loc="lower right")
 left.set(xlabel="share of good rows reported", ylabel="share of anomalies found")
 energy = scores["energy of outliers"]
 bins = np.linspace(0, energy.max(), 50)
@@ -80,9 +79,9 @@ plt.show()
 # %%
 # Which sensor
 # ------------
-# :meth:`outlier_mask` marks single readings that are too far from the model for the noise. In the
-# third picture, black readings are wrong and found, dark grey ones are wrong and missed, light grey
-# ones are good and marked.
+# :meth:`~vrmf.RobustPCA.outlier_mask` marks single readings that are too far from the model for
+# the noise. In the third picture, black readings are wrong and found, dark grey ones are wrong and
+# missed, light grey ones are good and marked.
 
 mask = model.outlier_mask(new)
 print(f"wrong readings found: {mask[is_wrong].mean():.0%}", end=", ")

@@ -38,7 +38,9 @@ def noisy_digits(seed):
 chunks = [da.from_delayed(noisy_digits(seed), (5000, 64), dtype=float) for seed in range(16)]
 X = da.concatenate(chunks)
 
-cluster = LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None)
+cluster = LocalCluster(
+    n_workers=2, threads_per_worker=1, processes=False, dashboard_address="127.0.0.1:0"
+)
 client = Client(cluster)
 X = X.persist()
 wait(X)
@@ -55,7 +57,8 @@ print(f"{len(X)} rows: {model.stop_reason_}")
 # What moved
 # ----------
 # In each pass a chunk sends back sums of k² + k d + 8 d numbers. The rows stay where they are, and
-# so do the codes that the solver keeps for its next step.
+# so do the codes that the solver keeps for its next step. (An idle worker may be given copies of a
+# few chunks.)
 
 
 def stored_bytes(dask_worker):

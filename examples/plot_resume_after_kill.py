@@ -25,7 +25,8 @@ from sklearn.datasets import load_digits
 
 import vrmf
 
-checkpoint = Path(tempfile.mkdtemp()) / "fit.checkpoint"
+folder = tempfile.TemporaryDirectory()
+checkpoint = Path(folder.name) / "fit.checkpoint"
 script = """
 import sys, vrmf
 from sklearn.datasets import load_digits
@@ -50,7 +51,8 @@ print(f"killed: the process has ended with the code {process.returncode}")
 # What the killed process left
 # ----------------------------
 # The checkpoint holds the state of the fit and its history. A fit whose budget is already spent
-# reads it and ends at once. We give it a copy, and look at the history.
+# reads it and ends at once. We give it a copy, and look at the history. (A line is printed before
+# the step is saved. So the checkpoint may be an epoch behind the last line.)
 
 X = load_digits().data
 options = {"n_components": 100, "tol": 0, "record_every": 1, "random_state": 0}

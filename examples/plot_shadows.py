@@ -128,6 +128,7 @@ errors = {
 }
 fig, axes = plt.subplots(1, 2, figsize=(6, 3.6), layout="constrained")
 for ax, (title, degrees) in zip(axes, errors.items(), strict=True):
+    print(f"mean error of the normals {title}: {degrees.mean():.1f} degrees")
     show(ax, degrees, cmap="inferno", vmin=0, vmax=15)
     ax.set_title(f"{title}\nmean error {degrees.mean():.1f}°", fontsize=10)
 fig.colorbar(axes[1].images[0], ax=axes, label="error of the normal, degrees", shrink=0.8)

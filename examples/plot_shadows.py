@@ -4,7 +4,7 @@ Shadows and highlights off a face
 
 A matt surface under a distant lamp has the brightness albedo · ⟨normal, light⟩ (Lambert's law).
 So the pictures of one head under many lamps form a matrix of rank 3. Shadows and highlights break
-the law, in few pixels of each picture. :class:`vrmf.RobustPCA` finds the pictures without them.
+the law, in some pixels of each picture. :class:`vrmf.RobustPCA` finds the pictures without them.
 
 From such pictures the shape of the head can be computed (photometric stereo). We do this with and
 without robust PCA, and compare the surface normals with the true ones.
@@ -86,9 +86,9 @@ print(f"distance from Lambert's law: pictures {relative_error(X):.3f}", end=", "
 print(f"found {relative_error(found):.3f}")
 
 # %%
-# These are the six pictures with the largest outliers. Shadows and highlights are gone from the
-# face, and are found among the outliers, blue and red. (The side that faces away from the lamp
-# stays dark, as Lambert's law has it.)
+# These are the six pictures with the largest outliers. Cast shadows (blue outliers) and highlights
+# (red) are gone from the face. The side that faces away from the lamp stays dark: there Lambert's
+# law gives values below 0, and the black of the pictures is an outlier, too.
 
 
 def show(ax, pixels, **style):

@@ -67,6 +67,7 @@ benchmarks-answers: $(READY)  ## about two hours: what defaults leave to gain, h
 
 docs: $(LIBRARY)  ## the site of the documentation, into build/docs; runs the examples, fails on warnings and broken links
 	$(BIN)/python -m pip install --quiet --editable ".[docs]"
+	$(BIN)/vrmf warmup --quiet
 	$(BIN)/python -m sphinx -W --keep-going -n -b html -d build/doctrees docs build/docs
 
 build: $(READY)  ## a wheel and a source archive in dist/

@@ -32,6 +32,7 @@ extensions = [
     "code_blocks",
     "gallery_places",
     "mathml",
+    "named_parts",
     "plain_docstrings",
     "repository_pages",
 ]
@@ -110,7 +111,5 @@ html_theme_options = {
     "footer_start": ["copyright"],
     "footer_end": ["theme-version"],
     "secondary_sidebar_items": {"**": ["page-toc"], "index": []},
-    "pygments_light_style": "tango",
-    "pygments_dark_style": "monokai",
 }
 html_sidebars = {"index": []}

@@ -81,6 +81,7 @@ sphinx_gallery_conf = {
     "write_computation_times": False,
     "only_warn_on_example_error": False,
     "abort_on_example_error": False,
+    "remove_config_comments": True,
     "reset_modules": ("matplotlib",),
     "capture_repr": (),
 }

@@ -13,7 +13,19 @@ import numpy as np
 import vrmf
 import vrmf.plots
 
-OPTIONAL = ("click", "rich", "matplotlib", "pyarrow", "h5py", "zarr", "dask", "pooch", "tqdm", "PIL")
+OPTIONAL = (
+    "click",
+    "rich",
+    "matplotlib",
+    "pyarrow",
+    "h5py",
+    "zarr",
+    "dask",
+    "pooch",
+    "tqdm",
+    "PIL",
+    "jinja2",
+)
 
 
 def refusal(action: object) -> str:
@@ -44,6 +56,7 @@ def main() -> None:
         (path / "rows.csv").write_text("1,2\n")
         assert '"vrmf[files]"' in refusal(lambda: model.fit(path / "rows.csv"))
     assert '"vrmf[plots]"' in refusal(lambda: vrmf.plots.convergence(model))
+    assert '"vrmf[report]"' in refusal(lambda: model.report(X))
     done = subprocess.run([sys.executable, "-m", "vrmf", "info"], capture_output=True, text=True)
     assert done.returncode == 1 and '"vrmf[cli]"' in done.stderr and "Traceback" not in done.stderr
     print("The library works with its core dependencies alone.")

@@ -13,7 +13,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 
 from vrmf.estimators import AbstractFactorizer
 from vrmf.estimators.progress import progress_words
-from vrmf.estimators.reporting import watching
+from vrmf.estimators.recording import watching
 from vrmf.running.history import History, Iterate
 
 #: Columns of a terminal from which on there is a bar beside the words.

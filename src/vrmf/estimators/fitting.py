@@ -14,8 +14,8 @@ from vrmf.estimators.callbacks import CallbackSupportMixin, FitCallbacks, with_c
 from vrmf.estimators.checkpoints import checkpoint_of
 from vrmf.estimators.data import is_stream
 from vrmf.estimators.inference import Inference
-from vrmf.estimators.outcome import Report, StoppingRules, oriented
-from vrmf.estimators.reporting import Watched, recorder, warn_of_outcome, warn_of_size
+from vrmf.estimators.outcome import Answer, StoppingRules, oriented
+from vrmf.estimators.recording import Watched, recorder, warn_of_outcome, warn_of_size
 from vrmf.estimators.resuming import FitPlan, InterruptedFit, run_fit
 from vrmf.estimators.streaming import Streaming
 from vrmf.problem import Problem
@@ -91,14 +91,14 @@ class Fitting(CallbackSupportMixin, Watched, Streaming, Inference):
             callbacks = FitCallbacks.begin(self, X, int(self.max_iter), attributes)
             plan = self._plan(source, solver, clock, store_codes, callbacks.watch)
             try:
-                outcome, report, codes = run_fit(plan, source, solver, clock)
+                outcome, answer, codes = run_fit(plan, source, solver, clock)
             except InterruptedFit as stop:
                 self._set_fitted(source, solver, *stop.found)
                 raise
-            self._set_fitted(source, solver, outcome, report)
+            self._set_fitted(source, solver, outcome, answer)
             callbacks.end()
         name, reason = type(self).__name__, outcome.reason
-        warn_of_outcome(name, solver, reason, report, self.tol, self._why_nothing)
+        warn_of_outcome(name, solver, reason, answer, self.tol, self._why_nothing)
         return codes if codes is not None or not store_codes else self.transform(X)
 
     def _plan(
@@ -141,13 +141,13 @@ class Fitting(CallbackSupportMixin, Watched, Streaming, Inference):
         return "Use smaller weights on codes."
 
     def _set_fitted(
-        self, source: AbstractSource, solver: AbstractSolver, outcome: Outcome, report: Report
+        self, source: AbstractSource, solver: AbstractSolver, outcome: Outcome, answer: Answer
     ) -> None:
         """Set the fitted attributes."""
-        last, measured, stage = outcome.iterate, report.measured, outcome.iterate.stage
+        last, measured, stage = outcome.iterate, answer.measured, outcome.iterate.stage
         self._set_or_delete("mean_", source.mean)
         self._set_or_delete("image_shape_", source.image_shape)  # which pictures of atoms need
-        self.components_ = report.D
+        self.components_ = answer.D
         self.formulation_ = stage.formulation
         self.solver_ = solver
         self.objective_ = math.nan if measured is None else measured.objective
@@ -161,7 +161,7 @@ class Fitting(CallbackSupportMixin, Watched, Streaming, Inference):
         self.stop_reason_ = outcome.reason.text
         self.history_ = outcome.history.as_columns()
         self._set_weights(source.n_samples, stage.weights)
-        self.stream_ = Stream(state_after_fit(report.D, report.stats, stage.seed), stage.weights)
+        self.stream_ = Stream(state_after_fit(answer.D, answer.stats, stage.seed), stage.weights)
 
     def _set_or_delete(self, name: str, value: Any) -> None:
         """Set an attribute, or delete what another fit has set if there is no value."""

@@ -29,7 +29,7 @@ ANSWER_CODES = "codes of the answer"
 
 
 @dataclass(frozen=True, eq=False)
-class Report:
+class Answer:
     """The dictionary that a fit returns, and its measurements."""
 
     D: Array
@@ -54,15 +54,15 @@ class Certifier:
     ) -> None:
         self.problem, self.codes, self.clock = problem, codes, clock
         self._timed = problem if clock is None else problem.until(clock)
-        self._last: Report | None = None
+        self._last: Answer | None = None
 
     def __call__(self, D: Array) -> Measurement:
         """Measure the dictionary with exact codes, rotated as it is reported."""
-        report = self._certified(self._rotated(D))
-        assert report.measured is not None
-        return report.measured
+        answer = self._certified(self._rotated(D))
+        assert answer.measured is not None
+        return answer.measured
 
-    def report(self, solver: AbstractSolver, outcome: Outcome) -> Report:
+    def answer(self, solver: AbstractSolver, outcome: Outcome) -> Answer:
         """Return the stationary dictionary, or the last one; the best one measured if that is worse.
 
         If time is over before exact codes are known, the best one is reported as it was measured.
@@ -82,18 +82,18 @@ class Certifier:
                 return self._certified(self._rotated(best.D))
             return last
         except OutOfTime:
-            return self.report_as_measured(outcome)
+            return self.answer_as_measured(outcome)
 
-    def report_as_measured(self, outcome: Outcome) -> Report:
+    def answer_as_measured(self, outcome: Outcome) -> Answer:
         """Return the best dictionary as it was measured in passing, or the last one, without a pass."""
         best = outcome.history.best
-        return Report(self._rotated(outcome.iterate.D if best is None else best.D), best)
+        return Answer(self._rotated(outcome.iterate.D if best is None else best.D), best)
 
-    def _certified(self, D: Array) -> Report:
+    def _certified(self, D: Array) -> Answer:
         if self._last is None or self._last.D is not D:
             with single_threaded_blas():
                 measured, stats = self._timed.certify_with_sums(D, self.codes)
-            self._last = Report(D, measured, stats)
+            self._last = Answer(D, measured, stats)
         return self._last
 
     def _rotated(self, D: Array) -> Array:

@@ -11,7 +11,7 @@ import numpy as np
 from vrmf.arrays import Array, row_norms
 from vrmf.callers import level_of_caller
 from vrmf.estimators.modelling import Weights
-from vrmf.estimators.outcome import Report
+from vrmf.estimators.outcome import Answer
 from vrmf.estimators.recovering import FIRST_COMPONENTS, known_noise
 from vrmf.estimators.recovering_streams import Recovering
 from vrmf.formulations import Formulation
@@ -63,7 +63,7 @@ class RankFinding(Recovering):
         smaller = min(source.n_samples, source.n_features)
         return max(1, smaller // 2) if self.n_components is None else int(self.n_components)
 
-    def _set_recovery(self, source: AbstractSource, weights: Weights, report: Report) -> None:
+    def _set_recovery(self, source: AbstractSource, weights: Weights, answer: Answer) -> None:
         progress: Progress = weights[PROGRESS]
         if progress.is_full:
             warnings.warn(
@@ -75,18 +75,18 @@ class RankFinding(Recovering):
             )
         # If no atom remains, the noise found at a stage with atoms is too small: it is estimated again.
         found_before = replace(progress, noise=None) if progress.rank == 0 else progress
-        self.noise_ = known_noise(found_before, report, lambda: self._noise_of_fit(source, progress))
+        self.noise_ = known_noise(found_before, answer, lambda: self._noise_of_fit(source, progress))
         self.dual_norm_ = np.nan if progress.dual_norm is None else progress.dual_norm
-        if not (self._follows_noise or math.isnan(self.dual_norm_) or report.stats is None):
+        if not (self._follows_noise or math.isnan(self.dual_norm_) or answer.stats is None):
             # The shrinkage was not removed, so that the dual norm can be measured at the end.
-            found = spectra(Problem(self.formulation_, source), report.D, LOOK, MISSING, 1)
+            found = spectra(Problem(self.formulation_, source), answer.D, LOOK, MISSING, 1)
             self.dual_norm_ = found.norm / found.alpha
         if progress.rank is not None:
             self.rank_ = progress.rank
-        elif report.stats is None:
+        elif answer.stats is None:
             self.rank_ = len(self.components_)
         else:
-            fitted = spectrum_of_fit(report.stats, report.D)
+            fitted = spectrum_of_fit(answer.stats, answer.D)
             level = VANISHED * weights["outlier_alpha"] * max(source.n_samples, source.n_features) ** 0.5
             self.rank_ = len(fitted.above(level).values)
 

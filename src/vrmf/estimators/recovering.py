@@ -13,7 +13,7 @@ from vrmf.arrays import Array
 from vrmf.auto_weights import DataSummary, chosen_weight
 from vrmf.estimators.masking import OutlierMasks
 from vrmf.estimators.modelling import Weights
-from vrmf.estimators.outcome import Report
+from vrmf.estimators.outcome import Answer
 from vrmf.problem import Problem
 from vrmf.recovery.family import FEW_ENTRIES, UNSHRUNK, Family
 from vrmf.recovery.fitted_noise import ROUNDING, least_noise, noise_of_fit, noise_of_low_rank_fit
@@ -100,15 +100,15 @@ class AbstractRecovering(OutlierMasks):
         return NoisePath(self._family, self._has_low_rank) if self._follows_noise else SingleStage()
 
     def _set_fitted(
-        self, source: AbstractSource, solver: AbstractSolver, outcome: Outcome, report: Report
+        self, source: AbstractSource, solver: AbstractSolver, outcome: Outcome, answer: Answer
     ) -> None:
-        super()._set_fitted(source, solver, outcome, report)
-        self._set_recovery(source, outcome.iterate.stage.weights, report)
+        super()._set_fitted(source, solver, outcome, answer)
+        self._set_recovery(source, outcome.iterate.stage.weights, answer)
 
-    def _set_recovery(self, source: AbstractSource, weights: Weights, report: Report) -> None:
+    def _set_recovery(self, source: AbstractSource, weights: Weights, answer: Answer) -> None:
         """Set the attributes that only models with outliers have."""
         progress: Progress = weights[PROGRESS]
-        self.noise_ = known_noise(progress, report, lambda: self._noise_of_fit(source, progress))
+        self.noise_ = known_noise(progress, answer, lambda: self._noise_of_fit(source, progress))
 
     def _set_interim_attributes(self, source: AbstractSource, weights: Weights) -> None:
         """Set these attributes while a fit is under way, from a sample of rows and without a pass."""
@@ -122,8 +122,8 @@ class AbstractRecovering(OutlierMasks):
         return find(Problem(self.formulation_, source), self.components_, progress.least)
 
 
-def known_noise(progress: Progress, report: Report, find: Callable[[], float]) -> float:
+def known_noise(progress: Progress, answer: Answer, find: Callable[[], float]) -> float:
     """Return the noise as a path has found it, or as it is found now; NaN if there is no time for it."""
     if progress.noise is not None:
         return progress.noise
-    return math.nan if report.stats is None else find()
+    return math.nan if answer.stats is None else find()

@@ -7,9 +7,9 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
-from vrmf.estimators.outcome import Report, StoppingRules
+from vrmf.estimators.outcome import Answer, StoppingRules
 from vrmf.estimators.progress import progress
-from vrmf.estimators.reporting import recorder
+from vrmf.estimators.recording import recorder
 from vrmf.persistence.checkpoint import Checkpoint, Saved
 from vrmf.problem import Problem
 from vrmf.running.clock import Clock, watched_by
@@ -25,9 +25,9 @@ from vrmf.sources import AbstractSource
 class InterruptedFit(KeyboardInterrupt):
     """An interrupt from the keyboard, with what the fit has found so far."""
 
-    def __init__(self, outcome: Outcome, report: Report) -> None:
+    def __init__(self, outcome: Outcome, answer: Answer) -> None:
         super().__init__()
-        self.found = (outcome, report)
+        self.found = (outcome, answer)
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +48,7 @@ class FitPlan:
 
 def run_fit(
     plan: FitPlan, source: AbstractSource, solver: AbstractSolver, clock: Clock | None
-) -> tuple[Outcome, Report, Any]:
+) -> tuple[Outcome, Answer, Any]:
     """Run a fit until a rule or a callback ends it, and save its checkpoint if it has one.
 
     The third result are the codes for the dictionary that is reported; None if they are not stored, or if
@@ -71,9 +71,9 @@ def run_fit(
                 clock=clock,
             )
         except Interrupted as stop:
-            report_so_far = stopping.certifier.report_as_measured(stop.outcome)
+            report_so_far = stopping.certifier.answer_as_measured(stop.outcome)
             raise InterruptedFit(stop.outcome, report_so_far) from stop
-    found = stopping.certifier.report(solver, outcome)
+    found = stopping.certifier.answer(solver, outcome)
     codes = stopping.certifier.codes
     return outcome, found, None if found.stats is None or codes is None else codes.values
 

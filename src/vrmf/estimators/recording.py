@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from vrmf.callers import level_of_caller
 from vrmf.coding import EXACT
-from vrmf.estimators.outcome import Report
+from vrmf.estimators.outcome import Answer
 from vrmf.estimators.quality import CodeQuality
 from vrmf.measurement import Measurement
 from vrmf.problem import Problem
@@ -84,10 +84,10 @@ def warn_of_size(n_components: int | None, n_samples: int, n_features: int) -> N
 
 
 def warn_of_outcome(
-    name: str, solver: AbstractSolver, reason: Reason, report: Report, tol: float, why_nothing: str
+    name: str, solver: AbstractSolver, reason: Reason, answer: Answer, tol: float, why_nothing: str
 ) -> None:
     """Warn of a model that explains nothing, of codes that stopped short, and of a spent budget."""
-    stats = report.stats
+    stats = answer.stats
     if stats is not None and not np.any(stats.used):
         warnings.warn(
             f"All codes of {name} are zero: the model explains nothing. {why_nothing}",
@@ -98,8 +98,8 @@ def warn_of_outcome(
         CodeQuality.of_stats(stats).warn(EXACT, stats.slope.dtype)
     if not reason.converged and not reason.is_wanted and (tol > 0 or not reason.is_budget):
         advice = ""
-        if reason.is_budget and report.measured is not None:
-            reached = report.measured.relative_stationarity
+        if reason.is_budget and answer.measured is not None:
+            reached = answer.measured.relative_stationarity
             if reached > tol:
                 advice = f" Its relative stationarity is {reached:.1e}, tol={tol:g}. "
                 advice += "Increase the budget or `tol`"
@@ -109,11 +109,11 @@ def warn_of_outcome(
                 )
                 advice += " yet. Increase the budget"
             advice += "; if features differ much in scale, scale them first, which makes a fit faster."
-            if report.D.dtype == np.float32:
+            if answer.D.dtype == np.float32:
                 advice += " Data in double precision may come nearer."
             if not solver.measures:
                 advice += ' Steps of SMM and SGD shrink: solver="vr" comes nearer.'
-        if report.measured is None:
+        if answer.measured is None:
             advice = " There was no time to measure the dictionary, so its figures are NaN. Increase it."
         warnings.warn(
             f"{name} stopped before it was stationary ({reason.text}).{advice}",

@@ -26,6 +26,7 @@ from tables import FORMULATIONS
 from vrmf.arrays import Array
 from vrmf.cli import main
 from vrmf.estimators.cautions import CAUTIONS
+from vrmf.estimators.row_figures import RowFigures
 from vrmf.formulations import Formulation
 from vrmf.report.contents import RowParts
 from vrmf.report.rows import MOST_PIXELS, shown_rows
@@ -110,12 +111,14 @@ def test_the_usage_of_atoms_is_that_of_the_codes() -> None:
 
 
 @pytest.mark.parametrize("name", ["robust-pca", "nmf"])
-def test_the_energy_of_rows_is_that_of_their_outliers_or_residuals(name: str) -> None:
+def test_unusual_rows_have_much_in_outliers_or_a_large_share_unexplained(name: str) -> None:
     model = fitted(name)
     low_rank, outliers = model.decompose(X)
     rest = outliers if model.formulation_.has_outliers else X - low_rank
+    unusual = np.sum(rest**2, axis=1)
+    unusual /= 1 if model.formulation_.has_outliers else np.sum(X**2, axis=1)
     points = page_of(model).data("charts")["energies"]["data"]["values"]
-    np.testing.assert_allclose([point["energy"] for point in points], np.sum(rest**2, axis=1))
+    np.testing.assert_allclose([point["energy"] for point in points], unusual)
 
 
 @pytest.mark.parametrize("name", ["robust-pca", "dictionary-learning"])
@@ -186,13 +189,7 @@ def test_any_kind_of_data_gives_the_report_of_the_array(kind: str, tmp_path: Pat
         "lazy": lambda: lazy.from_array(X, chunks=(5, -1)),
         "source": lambda: vrmf.sources.as_source(X),
     }[kind]()
-    if kind == "lazy":
-        distributed = pytest.importorskip("distributed")
-        with distributed.Client(processes=False, dashboard_address=None):
-            page = page_of(model, data)
-    else:
-        page = page_of(model, data)
-    points = page.data("charts")["energies"]["data"]["values"]
+    points = page_of(model, data).data("charts")["energies"]["data"]["values"]
     expected = page_of(model).data("charts")["energies"]["data"]["values"]
     np.testing.assert_allclose(
         [point["energy"] for point in points], [point["energy"] for point in expected], rtol=1e-4
@@ -227,7 +224,8 @@ def test_a_term_of_ones_own_is_named() -> None:
 def test_many_rows_are_sampled_and_the_report_says_so() -> None:
     large = np.tile(X, (4200, 1))
     report = fitted("robust-pca").report(large)
-    assert f"of the\n  {len(large)} rows, evenly spaced" in report.html
+    assert f"computed from 10000 of the\n  {len(large)} rows" in report.html
+    assert "10\N{THIN SPACE}000 of 100\N{THIN SPACE}800 rows in this report" in report.html
     assert len(report.html) < 3e6
 
 
@@ -264,17 +262,22 @@ def test_each_warning_has_a_fit_that_it_is_about() -> None:
     with pytest.warns(UserWarning):
         short = vrmf.DictionaryLearning(k, max_iter=1, tol=1e-9, random_state=0).fit(clean)
         empty = sparse(1e3)
-    idle = vrmf.NMF(2, **options).fit(clean)
-    idle.components_ = np.vstack([idle.components_, np.eye(12)[:1]])
-    idle.formulation_ = vrmf.formulations.nonnegative(1e6)
+    noise, uneven = rng.random((50, 12)), clean * np.where(np.arange(12) == 4, 1e3, 1.0)
     cases: dict[str, tuple[Any, Any, str]] = {
-        "stopped_short": (short, clean, "before its dictionary was stationary"),
+        "stopped_short": (short, clean, "before it was finished"),
         "nothing_used": (empty, clean, "All codes are zero"),
         "too_small_a_weight": (sparse(1e-9), clean, "not sparse"),
         "too_many_outliers": (
             vrmf.RobustPCA(2, alpha=1e4, outlier_alpha=1e-3, **options).fit(clean),
             clean,
-            "outliers, more than",
+            "more than can be told",
+        ),
+        "little_explained": (vrmf.NMF(1, **options).fit(noise), noise, "of the variance"),
+        "as_many_as_data": (vrmf.NMF(12, **options).fit(clean), clean, "so many fit any data"),
+        "one_main_feature": (
+            vrmf.NMF(3, **options).fit(uneven),
+            uneven,
+            "Feature 4 has 100% of the variance",
         ),
         "missed_outliers": (vrmf.NMF(3, **options).fit(clean), spiked, "much farther"),
         "rank_at_its_limit": (
@@ -285,23 +288,53 @@ def test_each_warning_has_a_fit_that_it_is_about() -> None:
     }
     for name, (model, data, words) in cases.items():
         assert words in warned(model, data), name
-    told = {caution.__name__ for caution in CAUTIONS}
-    assert set(cases) <= told
+    others = {"unused_atoms", "too_large_a_weight", "crowded_features"}  # below
+    assert set(cases) | others == {caution.__name__ for caution in CAUTIONS}
 
 
-def parts_of(codes: Array) -> RowParts:
-    nothing = np.ones((len(codes), 4))
-    return RowParts(np.arange(len(codes)), None, len(codes), codes, nothing, nothing, None, None)
+def told(caution: str, codes: Array, mask: Array | None = None) -> str | None:
+    """Return what a caution says of a model and rows with some codes, or a mask."""
+    ones = np.ones((len(codes), 4))
+    outliers = None if mask is None else ones * mask
+    parts = RowParts(np.arange(len(codes)), None, len(codes), codes, ones, ones, outliers, mask)
+    (found,) = (each for each in CAUTIONS if each.__name__ == caution)
+    return found(fitted("dictionary-learning"), parts, RowFigures.of(parts))
 
 
-def test_atoms_and_rows_without_codes_are_counted() -> None:
-    model, by_name = fitted("dictionary-learning"), {caution.__name__: caution for caution in CAUTIONS}
-    codes = np.ones((10, 3))
-    assert by_name["unused_atoms"](model, parts_of(codes)) is None
-    codes[:, 1] = 0
-    assert str(by_name["unused_atoms"](model, parts_of(codes))).startswith("1 atom is not used")
+def test_atoms_rows_and_features_of_which_nothing_is_left_are_counted() -> None:
+    codes, mask = np.ones((10, 3)), np.zeros((10, 4), dtype=bool)
+    assert told("unused_atoms", codes) is None and told("crowded_features", codes, mask) is None
+    codes[:, 1] = 1e-9
+    assert str(told("unused_atoms", codes)).startswith("1 atom is not used")
     codes[:2] = 0
-    assert "20% of the rows" in str(by_name["too_large_a_weight"](model, parts_of(codes)))
+    assert "20% of the rows" in str(told("too_large_a_weight", codes))
+    mask[:7, 2] = True
+    assert "of feature 2 are outliers" in str(told("crowded_features", codes, mask))
+
+
+def test_what_components_explain_does_not_count_what_outliers_take() -> None:
+    noise = np.random.default_rng(0).standard_normal((200, 10))
+    model = vrmf.RobustPCA(2, alpha=1e4, outlier_alpha=1e-3, random_state=0, tol=1e-3).fit(noise)
+    html = model.report(noise).html
+    shown = re.findall(r'tile-value">([^<]*)</span> <span class="tile-name">([^<]*)<', html)
+    explained = next(value for value, name in shown if name == "explained by the components")
+    assert explained == "0 %" or explained.startswith("−")
+    assert model.explained_variance_ratio(noise) > 0.99
+
+
+@pytest.mark.parametrize("data", [np.tile(np.arange(6.0), (9, 1)), np.ones((1, 6)), np.zeros((3, 6))])
+def test_rows_without_variance_have_the_figure_of_the_method(data: Array) -> None:
+    model = fitted("nmf")
+    expected = model.explained_variance_ratio(data)
+    assert f'tile-value">{100 * expected:.0f} %</span>' in model.report(data).html
+
+
+def test_narrow_peaks_are_drawn() -> None:
+    peaks = np.zeros((30, 5000))
+    peaks[np.arange(30), 11 * np.arange(30) + 7] = 1.0
+    model = vrmf.DictionaryLearning(2, max_iter=1, tol=0, random_state=0).fit(peaks)
+    for row in page_of(model, peaks).data("rows"):
+        assert max(value["original"] for value in row["values"]) == 1.0
 
 
 def test_codes_that_stop_short_are_a_warning_of_the_report() -> None:
@@ -406,13 +439,13 @@ def test_the_command_writes_the_page_and_never_over_its_inputs(tmp_path: Path) -
     def run(*words: str) -> Any:
         return CliRunner().invoke(main, ["report", model, data, *words])
 
-    assert run("-o", out, "--image-shape", "2", "3").exit_code == 0
+    assert run("-o", out, "--image-shape", "2x3").exit_code == 0
     assert Path(out).read_text(encoding="utf-8").startswith("<!doctype html>")
     for words, told in (
         (("-o", out), "--force"),
         (("-o", data, "--force"), "which is the data"),
         (("-o", model, "--force"), "which is the model"),
-        (("-o", out, "--force", "--image-shape", "5", "5"), "whose product is 6"),
+        (("-o", out, "--force", "--image-shape", "5x5"), "whose product is 6"),
     ):
         result = run(*words)
         assert result.exit_code == 1 and told in result.output, result.output

@@ -14,12 +14,28 @@ from vrmf.persistence.outputs import check_output
 from vrmf.persistence.storage import load
 
 
+class ImageShape(click.ParamType):
+    """Height and width, and 3 for colours, with x between them."""
+
+    name = "shape"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[int, ...]:
+        """Return the numbers."""
+        sides = str(value).lower().replace("×", "x").split("x")
+        if len(sides) in (2, 3) and all(side.isdecimal() and int(side) > 0 for side in sides):
+            return tuple(int(side) for side in sides)
+        self.fail(f"{value!r} is no shape of an image. Use one such as 28x28 or 28x28x3.", param, ctx)
+
+    def get_metavar(self, param: Any, ctx: Any = None) -> str:
+        return "HEIGHTxWIDTH"
+
+
 @click.command(
     epilog="""
     \b
     Examples:
       vrmf report model.vrmf cells.csv
-      vrmf report digits.vrmf digits.npy --image-shape 28 28 -o digits.html
+      vrmf report digits.vrmf digits.npy --image-shape 28x28 -o digits.html
     """
 )
 @model_argument
@@ -27,10 +43,9 @@ from vrmf.persistence.storage import load
 @output_option("report.html", "File for the page.")
 @click.option(
     "--image-shape",
-    type=click.IntRange(min=1),
-    nargs=2,
-    metavar="HEIGHT WIDTH",
-    help="The shape of rows that are images.  [default: that of the data of the fit, if known]",
+    type=ImageShape(),
+    help="The shape of rows that are images, such as 28x28, or 28x28x3 for colours.  [default: that of the "
+    "data of the fit, if known]",
 )
 @force_option
 @data_options
@@ -39,7 +54,7 @@ def report(
     model: Path,
     data: str,
     output: Path,
-    image_shape: tuple[int, int] | None,
+    image_shape: tuple[int, ...] | None,
     force: bool,
     as_json: bool,
     quiet: bool,

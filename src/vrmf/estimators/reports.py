@@ -14,17 +14,19 @@ from vrmf._version import __version__
 from vrmf.arrays import Array
 from vrmf.estimators.cautions import cautions
 from vrmf.estimators.html import figures_of, resolved_words, size_in_words, value_in_words
+from vrmf.estimators.row_figures import RowFigures
 from vrmf.estimators.summary import resolved_parameters
+from vrmf.estimators.tiles import tiles
 from vrmf.features import feature_axis, image_shape_of
 from vrmf.report import Report
 from vrmf.report.contents import Contents, Features, RowParts, Setting
 from vrmf.report.page import render
-from vrmf.report.wording import formula_of
+from vrmf.report.wording import formula_of, in_groups
 from vrmf.sources import AbstractSource
 from vrmf.sources.tables import ArrayTable
 
 #: Rows and entries that a report looks at, at most.
-MOST_ROWS, MOST_ENTRIES = 2000, 20_000_000
+MOST_ROWS, MOST_ENTRIES = 10_000, 10_000_000
 
 #: Rows that it looks at in any case.
 LEAST_ROWS = 50
@@ -36,16 +38,18 @@ def report_of(model: Any, source: AbstractSource, image_shape: tuple[int, ...] |
     with warnings.catch_warnings(record=True) as raised:
         warnings.simplefilter("always")
         rows = _rows(model, source)
-    explained = _explained(rows)
+    figures = RowFigures.of(rows)
     told = [str(each.message) for each in raised if issubclass(each.category, UserWarning)]
     contents = Contents(
         model=type(model).__name__,
-        size=f"{size_in_words(model)}; {source.n_samples} rows in this report",
+        size=_size(model, rows),
         about=_about(type(model)),
         formula=formula_of(model.formulation_),
-        figures=[("of the variance explained", f"{explained:.1%}"), *figures_of(model)],
+        tiles=tiles(model, figures),
+        figures=list(figures_of(model)),
+        answer=_answer(model),
         stopped=f"Why the fit stopped: {model.stop_reason_}.",
-        warnings=cautions(model, rows, explained) + list(dict.fromkeys(told)),
+        warnings=cautions(model, rows, figures) + list(dict.fromkeys(told)),
         settings=_settings(model),
         history=model.history_,
         tol=float(model.tol) if model.tol > 0 else None,
@@ -105,11 +109,22 @@ def _mask(model: Any, table: ArrayTable, outliers: Array) -> Array | None:
     return np.asarray(outliers != 0)
 
 
-def _explained(rows: RowParts) -> float:
-    """Return 1 − Σ‖residual‖² / Σ‖x − mean‖², 1 for rows without variance."""
-    about_mean = rows.original - np.mean(rows.original, axis=0, dtype=np.float64)
-    total = float(np.sum(np.square(about_mean)))
-    return 1 - float(np.sum(np.square(rows.residual, dtype=np.float64))) / total if total else 1.0
+def _size(model: Any, rows: RowParts) -> str:
+    """Say how large the model is, and how many rows the report looks at."""
+    total = in_groups(rows.total)
+    seen = f"{in_groups(len(rows.numbers))} of {total}" if rows.is_sample else total
+    return f"{size_in_words(model)}; {seen} row{'s' * (rows.total != 1)} in this report"
+
+
+def _answer(model: Any) -> dict[str, float]:
+    """Return where on the charts of convergence the answer of the fit is."""
+    seconds = model.history_["seconds"]
+    return {
+        "passes": float(model.n_passes_),
+        "seconds": float(seconds[-1]) if seconds else math.nan,
+        "objective": float(model.objective_),
+        "relative_stationarity": float(model.relative_stationarity_),
+    }
 
 
 def _about(kind: type) -> str:

@@ -42,7 +42,8 @@ def convergence(contents: Contents, column: str, name: str) -> Chart | None:
     if not known:
         return None
     line = contents.tol if column == "relative_stationarity" else None
-    shown = [row["value"] for row in known] + ([line] if line else [])
+    shown = [row["value"] for row in known] + ([line] if line else []) + [contents.answer[column]]
+    shown = [value for value in shown if math.isfinite(value)]
     is_log = min(shown) > 0 and max(shown) > LOGARITHMIC * min(shown)
     scale = {"type": "log"} if is_log else {"zero": False}
     tooltip = [
@@ -51,10 +52,14 @@ def convergence(contents: Contents, column: str, name: str) -> Chart | None:
         {"field": "value", "type": "quantitative", "title": name, "format": ".4~g"},
         {"field": "components", "type": "quantitative"},
     ]
-    x = {"field": "place", "type": "quantitative", "title": None, "axis": {"format": "~s"}}
+    x = {"field": "place", "type": "quantitative", "title": None, "axis": {"format": ".4~g"}}
     y = {"field": "value", "type": "quantitative", "title": name, "scale": scale, "axis": _numbers(is_log)}
     drawn = {"x": x, "y": y, "detail": {"field": "stage", "type": "nominal"}, "tooltip": tooltip}
-    layers = [{"mark": {"type": "line", "color": BLUE}, "encoding": drawn}, _nearest(drawn, BLUE)]
+    mark = {"type": "line", "color": BLUE, "point": {"color": BLUE, "size": 12}}
+    layers = [{"mark": mark, "encoding": drawn}, _nearest(drawn, BLUE)]
+    answer = {"value": contents.answer[column], **contents.answer, "components": len(contents.components)}
+    if math.isfinite(answer["value"]):
+        layers.append(_answer(answer, {"x": x, "y": y, "tooltip": tooltip}))
     if line:
         rule = {"mark": {"type": "rule", "strokeDash": [4, 3], "color": GREY}}
         layers.append({"data": {"values": [{}]}, **rule, "encoding": {"y": {"datum": line}}})
@@ -62,6 +67,16 @@ def convergence(contents: Contents, column: str, name: str) -> Chart | None:
     chart["params"] = [{"name": "over", "value": "passes"}]
     chart["transform"] = [{"calculate": "datum[over]", "as": "place"}]
     return chart
+
+
+def _answer(answer: Mapping[str, float], encoding: Chart) -> Chart:
+    """Return the layer with the point of the answer, which may be of a stage before the last."""
+    return {
+        "data": {"values": [{name: v for name, v in answer.items() if math.isfinite(v)}]},
+        "transform": [{"calculate": "datum[over]", "as": "place"}],
+        "mark": {"type": "point", "shape": "diamond", "filled": True, "color": ORANGE, "size": 110},
+        "encoding": encoding,
+    }
 
 
 def usage(shares: Array, rows: Array) -> Chart:
@@ -97,8 +112,8 @@ def usage(shares: Array, rows: Array) -> Chart:
 
 
 def energies(rows: RowParts, what: str) -> Chart:
-    """Return the chart of the energy of the rest of each row; the largest are always among its points."""
-    values, chosen = rows.rest_energy, np.arange(len(rows.numbers))
+    """Return the chart of how unusual each row is; the most unusual are always among its points."""
+    values, chosen = rows.unusual, np.arange(len(rows.numbers))
     if len(values) > 4 * MOST_POINTS:
         largest = np.argsort(-values, kind="stable")[:MOST_POINTS]
         evenly = np.linspace(0, len(values) - 1, 3 * MOST_POINTS).astype(int)
@@ -123,7 +138,7 @@ def energies(rows: RowParts, what: str) -> Chart:
 def curve(values: Array, features: Features, name: str, limits: tuple[float, float]) -> Chart:
     """Return the chart of an atom as a curve."""
     assert features.places is not None
-    kept = thinned(len(values))
+    kept = with_extremes(values[None])
     points = [{"place": float(features.places[i]), "value": float(values[i])} for i in kept]
     encoding = {
         "x": _place(features),
@@ -134,20 +149,18 @@ def curve(values: Array, features: Features, name: str, limits: tuple[float, flo
     return _chart(name, points, height=90, layer=layers)
 
 
-def row_curves(
-    features: Features, names: Mapping[str, str], limits: tuple[float, float], first: Sequence[Any]
-) -> Chart:
+def row_curves(features: Features, names: Mapping[str, str], first: Sequence[Any]) -> Chart:
     """Return the chart of one row and its parts: of the first row, until the page's script gives others."""
-    y = {**_value(limits), "axis": {"format": ".3~g", "tickCount": 5, "title": None}}
+    y = {"type": "quantitative", "axis": {"format": ".3~g", "tickCount": 5, "title": None}}
     layers: list[Chart] = [
         {"mark": mark, "encoding": {"x": _place(features), "y": {**y, "field": part}}}
         for part, mark in (
-            ("original", {"type": "circle", "color": GREY, "size": 14}),
-            ("low_rank", {"type": "line", "color": BLUE}),
             ("rest", {"type": "rule", "color": ORANGE, "strokeWidth": 1.5}),
+            ("low_rank", {"type": "line", "color": BLUE}),
+            ("original", {"type": "circle", "color": GREY, "size": 14, "opacity": 0.9}),
         )
     ]
-    layers[-1]["encoding"]["y2"] = {"datum": 0}
+    layers[0]["encoding"]["y2"] = {"datum": 0}
     rest = {"x": _place(features), "y": {**y, "field": "rest"}}
     marked = {**rest, "opacity": _only_if({"test": "datum.mask"})}
     layers.append({"mark": {"type": "circle", "color": ORANGE, "size": 40}, "encoding": marked})
@@ -165,6 +178,28 @@ def thinned(count: int) -> list[int]:
     """Return evenly spaced places among so many, few enough to draw."""
     found: list[int] = np.unique(np.linspace(0, count - 1, min(count, MOST_POINTS)).astype(int)).tolist()
     return found
+
+
+def with_extremes(curves: Array, marked: Array | None = None) -> list[int]:
+    """Return places along some curves, few enough to draw, with the extremes of each stretch.
+
+    ``marked`` are places to keep as well, as far as they are few.
+
+    >>> peak = np.zeros((1, 10_000))
+    >>> peak[0, 1234] = 1.0
+    >>> 1234 in with_extremes(peak), len(with_extremes(peak)) <= 2 * MOST_POINTS
+    (True, True)
+    """
+    count = curves.shape[1]
+    if count <= MOST_POINTS:
+        return list(range(count))
+    kept = {0, count - 1}
+    for stretch in np.array_split(np.arange(count), max(1, MOST_POINTS // (2 * len(curves)))):
+        kept.update(int(stretch[i]) for i in np.argmin(curves[:, stretch], axis=1))
+        kept.update(int(stretch[i]) for i in np.argmax(curves[:, stretch], axis=1))
+    if marked is not None:
+        kept.update(np.flatnonzero(marked)[:MOST_POINTS].tolist())
+    return sorted(kept)
 
 
 def _known(history: Mapping[str, Sequence[float]], column: str) -> list[dict[str, float]]:

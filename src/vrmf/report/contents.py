@@ -11,6 +11,15 @@ from vrmf.arrays import Array
 
 
 @dataclass(frozen=True)
+class Tile:
+    """A number that is shown large, with what it means."""
+
+    name: str
+    value: str
+    meaning: str
+
+
+@dataclass(frozen=True)
 class Setting:
     """A parameter of the model: as it was given, and what it became."""
 
@@ -67,6 +76,14 @@ class RowParts:
         return np.asarray(np.sum(np.square(self.rest, dtype=np.float64), axis=1))
 
     @property
+    def unusual(self) -> Array:
+        """How unusual each row is: the energy of its outliers, or the share of it that no atom explains."""
+        if self.outliers is not None:
+            return self.rest_energy
+        sizes = np.sum(np.square(self.original, dtype=np.float64), axis=1)
+        return np.asarray(self.rest_energy / np.where(sizes > 0, sizes, 1.0))
+
+    @property
     def is_sample(self) -> bool:
         """Whether there are more rows in the data."""
         return len(self.numbers) < self.total
@@ -85,7 +102,9 @@ class Contents:
     size: str  #: atoms, features and rows, in words
     about: str  #: what the model is, in words
     formula: Sequence[tuple[str, str]]  #: parts of the objective, each with what it does
-    figures: Sequence[tuple[str, str]]  #: how good the fit is: names and values
+    tiles: Sequence[Tile]  #: how good the model is
+    figures: Sequence[tuple[str, str]]  #: more of the fit: names and values
+    answer: Mapping[str, float]  #: passes, seconds, objective and relative stationarity of the answer
     stopped: str
     warnings: Sequence[str]
     settings: Sequence[Setting]

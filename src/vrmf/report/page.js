@@ -20,6 +20,7 @@ function show(index) {
   slider.value = index;
   slider.setAttribute("aria-valuetext", row.label);
   document.getElementById("label").textContent = row.label;
+  document.getElementById("is-top").hidden = !row.is_top;
   for (const image of document.querySelectorAll("img[data-part]")) {
     image.src = row[image.dataset.part];
     image.alt = `${image.dataset.name} of ${row.label}`;

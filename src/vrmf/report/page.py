@@ -20,10 +20,10 @@ from vrmf.extras import library
 from vrmf.report import charts
 from vrmf.report.contents import Contents
 from vrmf.report.pictures import limits_of, picture, side_for
-from vrmf.report.rows import part_limits, part_names, row_data, shown_rows, top_rows
+from vrmf.report.rows import part_names, row_data, shown_rows, top_rows
 
 #: Atoms that are shown: as images, or as curves and lists of names.
-MOST_IMAGES, MOST_ATOMS = 144, 24
+MOST_IMAGES, MOST_ATOMS = 144, 18
 
 #: Names of features of an atom.
 MOST_NAMES = 10
@@ -37,7 +37,7 @@ def render(contents: Contents) -> str:
     places = shown_rows(contents.rows)
     data = row_data(contents, places)
     shares, used = _usage(contents)
-    drawn = _charts(contents, places, data[0])
+    drawn = _charts(contents, data[0])
     drawn["usage"] = charts.usage(shares, used)
     atoms = _atoms(contents, shares, drawn)
     page = _template().render(
@@ -48,7 +48,9 @@ def render(contents: Contents) -> str:
         first=data[0],
         n_shown=len(places),
         top=[_top_row(contents, place, places) for place in top_rows(contents.rows)],
-        what=_rest_energy(contents),
+        what=_unusual(contents),
+        signed_atoms=bool(np.min(contents.components) < 0),
+        is_thinned=contents.features.kind == "curve" and contents.features.count > charts.MOST_POINTS,
         atoms=atoms,
         n_atoms=len(contents.components),
         usage=_usage_table(shares, used),
@@ -63,22 +65,22 @@ def render(contents: Contents) -> str:
     return str(page)
 
 
-def _charts(contents: Contents, places: list[int], first: dict[str, Any]) -> dict[str, charts.Chart]:
+def _charts(contents: Contents, first: dict[str, Any]) -> dict[str, charts.Chart]:
     """Return charts by the names under which the page shows them."""
     found = {
         "objective": charts.convergence(contents, "objective", "objective"),
         "stationarity": charts.convergence(contents, "relative_stationarity", "relative stationarity"),
-        "energies": charts.energies(contents.rows, _rest_energy(contents)),
+        "energies": charts.energies(contents.rows, _unusual(contents)),
     }
     if contents.features.kind == "curve":
-        names, limits = part_names(contents.rows), part_limits(contents.rows, places)
+        names = part_names(contents.rows)
         names.pop("mask", None)
-        found["row"] = charts.row_curves(contents.features, names, limits, first["values"])
+        found["row"] = charts.row_curves(contents.features, names, first["values"])
     return {name: chart for name, chart in found.items() if chart is not None}
 
 
-def _rest_energy(contents: Contents) -> str:
-    return "energy of the residual" if contents.rows.outliers is None else "energy of the outliers"
+def _unusual(contents: Contents) -> str:
+    return "unexplained share" if contents.rows.outliers is None else "energy of the outliers"
 
 
 def _usage(contents: Contents) -> tuple[Array, Array]:
@@ -150,14 +152,9 @@ def _atom_names(contents: Contents, D: Array, chosen: list[int], drawn: Any) -> 
 
 def _top_row(contents: Contents, place: int, places: list[int]) -> dict[str, Any]:
     """Return what the list of rows with the most outliers says of a row."""
-    rows = contents.rows
-    said = {
-        "label": rows.label(place),
-        "energy": f"{rows.rest_energy[place]:.4g}",
-        "share": f"{rows.rest_energy[place] / (np.sum(rows.rest_energy) or 1.0):.1%}",
-        "shown": places.index(place),
-    }
-    return said
+    value = contents.rows.unusual[place]
+    told = f"{value:.1%}" if contents.rows.outliers is None else f"{value:.4g}"
+    return {"label": contents.rows.label(place), "value": told, "shown": places.index(place)}
 
 
 def _history_table(contents: Contents) -> list[list[str]]:

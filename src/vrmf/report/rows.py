@@ -29,8 +29,8 @@ def shown_rows(rows: RowParts) -> list[int]:
 
 
 def top_rows(rows: RowParts) -> list[int]:
-    """Return the places of the rows whose rest has the most energy, the largest first."""
-    values = rows.rest_energy
+    """Return the places of the most unusual rows, the first before all."""
+    values = rows.unusual
     order = np.argsort(-values, kind="stable")[:TOP_ROWS]
     return [int(place) for place in order if values[place] > 0]
 
@@ -49,8 +49,9 @@ def part_names(rows: RowParts) -> dict[str, str]:
 def row_data(contents: Contents, places: list[int]) -> list[dict[str, Any]]:
     """Return, for each row that is shown, what the page's script needs."""
     show = {"image": _images, "curve": _curves, "names": _names}[contents.features.kind]
+    top = set(top_rows(contents.rows))
     return [
-        {"label": contents.rows.label(place), **shown}
+        {"label": contents.rows.label(place), "is_top": place in top, **shown}
         for place, shown in zip(places, show(contents, places), strict=True)
     ]
 
@@ -60,7 +61,7 @@ def _images(contents: Contents, places: list[int]) -> list[dict[str, Any]]:
     assert shape is not None
     names = part_names(rows)
     side = side_for(len(places) * len(names), shape, MOST_PIXELS)
-    data, rest = limits_of(rows.original[places], signed=False), limits_of(rows.rest[places], signed=True)
+    data, rest = limits_of(rows.original[places], signed=False), _limits_of_rest(rows.rest[places])
     limits = {"original": data, "low_rank": data, "rest": rest, "mask": (0.0, 1.0)}
     return [
         {
@@ -77,22 +78,25 @@ def _images(contents: Contents, places: list[int]) -> list[dict[str, Any]]:
     ]
 
 
+def _limits_of_rest(rest: Array) -> tuple[float, float]:
+    """Return limits about 0 that a few entries exceed, so that faint objects are seen, too."""
+    sizes = np.abs(rest[rest != 0])
+    reach = float(np.quantile(sizes, 0.98)) if len(sizes) else 1.0
+    return -reach, reach
+
+
 def _curves(contents: Contents, places: list[int]) -> list[dict[str, Any]]:
-    rows, kept = contents.rows, charts.thinned(contents.features.count)
-    along = contents.features.places
+    rows, along, found = contents.rows, contents.features.places, []
     assert along is not None
-    return [
-        {
-            "values": [
-                {
-                    "place": float(along[i]),
-                    **{part: _short(getattr(rows, part)[place, i]) for part in part_names(rows)},
-                }
-                for i in kept
-            ]
-        }
-        for place in places
-    ]
+    for place in places:
+        parts = {part: getattr(rows, part)[place] for part in part_names(rows)}
+        shown = np.stack([parts[part] for part in ("original", "low_rank", "rest")])
+        kept = charts.with_extremes(shown, parts.get("mask"))
+        values = [
+            {"place": float(along[i]), **{part: _short(parts[part][i]) for part in parts}} for i in kept
+        ]
+        found.append({"values": values})
+    return found
 
 
 def _names(contents: Contents, places: list[int]) -> list[dict[str, Any]]:
@@ -119,9 +123,3 @@ def _short(value: Any) -> Any:
 
 def _cell(value: Any) -> str:
     return ("outlier" if value else "") if isinstance(value, np.bool_) else f"{value:.4g}"
-
-
-def part_limits(rows: RowParts, places: list[int]) -> tuple[float, float]:
-    """Return the least and the greatest value of some rows and of their parts."""
-    parts: list[Array] = [part[places] for part in (rows.original, rows.low_rank, rows.rest)]
-    return float(min(part.min() for part in parts)), float(max(part.max() for part in parts))

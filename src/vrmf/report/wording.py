@@ -144,3 +144,12 @@ def number(value: float) -> str:
     """
     digits, _, power = f"{value:.4g}".partition("e")
     return f"{digits}·10{str(int(power)).translate(SUPERSCRIPTS)}" if power else digits
+
+
+def in_groups(count: int) -> str:
+    """Return a whole number with a thin space before each three digits.
+
+    >>> in_groups(200000)
+    '200\u2009000'
+    """
+    return f"{count:,}".replace(",", "\N{THIN SPACE}")

@@ -272,6 +272,25 @@ def test_a_checkpoint_whose_codes_a_cluster_stored_goes_on_without_it(client: An
     assert gone_on.objective_ == pytest.approx(whole.objective_, rel=1e-3)
 
 
+@pytest.mark.slow
+def test_a_client_that_is_not_the_default_stays_so(client: Any) -> None:
+    seen: set[Any] = set()
+    with cluster(1) as other, distributed.Client(other, set_as_default=False) as own:
+        source = ClusterSource(on_cluster(), own)
+        watched = threading.Event()
+
+        def watch() -> None:
+            while not watched.is_set():
+                seen.add(distributed.get_client().id)
+
+        thread = threading.Thread(target=watch)
+        thread.start()
+        model("smm", max_iter=1).fit(source)
+        watched.set()
+        thread.join()
+    assert seen == {client.id}
+
+
 def test_a_source_holds_the_chunks_that_workers_persist(client: Any) -> None:
     source = ClusterSource(on_cluster().persist(), client)
     gc.collect()

@@ -8,6 +8,8 @@ import importlib
 import io
 import json
 import re
+import warnings
+from concurrent.futures import ThreadPoolExecutor
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
@@ -281,8 +283,8 @@ def test_each_warning_has_a_fit_that_it_is_about() -> None:
         ),
         "missed_outliers": (vrmf.NMF(3, **options).fit(clean), spiked, "much farther"),
         "rank_at_its_limit": (
-            vrmf.RobustPCA(1, random_state=0).fit(clean + rng.standard_normal(clean.shape) * 0.01),
-            clean,
+            vrmf.LowRankRepresentation(random_state=0).fit(rows(150, 40, rank=14)),
+            rows(150, 40, rank=14),
             "largest that n_components allows",
         ),
     }
@@ -387,6 +389,45 @@ def test_rows_that_are_shown_are_spread_and_have_those_with_most_outliers() -> N
     parts.outliers[123] = 50  # type: ignore[index]
     shown = shown_rows(parts)
     assert 123 in shown and shown[0] == 0 and shown[-1] == 499 and shown == sorted(set(shown))
+
+
+def test_reports_in_threads_leave_warnings_alone() -> None:
+    model, show = fitted("nmf"), warnings.showwarning
+    with ThreadPoolExecutor(4) as pool:
+        pages = [done.html for done in pool.map(lambda _: model.report(X), range(12))]
+    assert len(set(pages)) == 1 and warnings.showwarning is show
+    with pytest.warns(UserWarning, match="still heard"):
+        warnings.warn("still heard", UserWarning, stacklevel=1)
+
+
+def test_long_names_and_long_images_do_not_make_large_pages() -> None:
+    frame = pandas.DataFrame(X, index=[f"{i}" + "a" * 10_000 for i in range(len(X))])
+    assert len(vrmf.NMF(2, random_state=0, max_iter=2, tol=0).fit(frame).report(frame).html) < 1.5e6
+    long = np.random.default_rng(0).random((30, 50_000))
+    model = vrmf.NMF(20, random_state=0, max_iter=1, tol=0).fit(long)
+    assert len(model.report(long, image_shape=(50_000, 1)).html) < 4e6
+
+
+def test_names_that_cannot_be_written_are_replaced(tmp_path: Path) -> None:
+    frame = pandas.DataFrame(X, index=pandas.Index([f"r\ud800{i}" for i in range(len(X))], dtype=object))
+    report = vrmf.NMF(2, random_state=0, max_iter=2, tol=0).fit(frame).report(frame)
+    report.save(tmp_path / "report.html")
+    assert "r?0" in report.html
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 1), (-2, -3), 6, "23", (2.5, "x"), (0, 6), (2, 3, 3)])
+def test_only_shapes_of_images_are_taken(shape: Any) -> None:
+    if shape == (2, 3, 1):
+        assert "data-part" in fitted("nmf").report(X, image_shape=shape).html
+        return
+    with pytest.raises(ValueError, match="Use \\(height, width\\)"):
+        fitted("nmf").report(X, image_shape=shape)
+
+
+@pytest.mark.parametrize("changed", [{"tol": np.inf}, {"tol": None}, {"n_components": "auto"}])
+def test_parameters_that_were_changed_after_the_fit_are_shown(changed: dict[str, Any]) -> None:
+    model = vrmf.RobustPCA(2, random_state=0).fit(X).set_params(**changed)
+    assert "<td>" in model.report(X).html
 
 
 # ------------------------------------------------------------------ files and errors

@@ -189,6 +189,23 @@ def test_a_phone_need_not_scroll_sideways(browser: Any, pages: dict[str, Path], 
     assert visit.page.evaluate("document.documentElement.scrollWidth") <= 360
 
 
+def test_a_frame_of_a_notebook_keeps_the_report_when_a_link_is_followed(
+    browser: Any, pages: dict[str, Path], tmp_path: Path
+) -> None:
+    report = vrmf.report.Report(pages["images"].read_text(encoding="utf-8"))
+    notebook = tmp_path / "notebook.html"
+    notebook.write_text(
+        f"<h1>A notebook</h1>{report._repr_html_()}", encoding="latin-1", errors="xmlcharrefreplace"
+    )
+    page = browser.new_page()
+    page.goto(notebook.as_uri())
+    frame = page.frame_locator("iframe")
+    frame.locator("html[data-drawn]").wait_for(timeout=60_000)
+    frame.locator("nav a[href='#atoms']").click()
+    assert frame.locator("h1").inner_text() == "RobustPCA"
+    assert page.url == notebook.as_uri()
+
+
 def test_paper_has_no_controls(browser: Any, pages: dict[str, Path]) -> None:
     visit = Visit(browser, pages["images"], color_scheme="dark")
     visit.page.emulate_media(media="print")

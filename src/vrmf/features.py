@@ -15,11 +15,17 @@ def image_shape_of(model: Any, given: tuple[int, ...] | None) -> tuple[int, ...]
     shape = getattr(model, "image_shape_", None) if given is None else given
     if shape is None:
         return None
-    shape, width = tuple(int(side) for side in shape), model.n_features_in_
-    colours = shape[2] if len(shape) == 3 else 1
-    if len(shape) not in (2, 3) or colours not in (1, 3) or math.prod(shape) != width:
+    width = model.n_features_in_
+    try:
+        shape = tuple(int(side) for side in shape) if not isinstance(shape, str) else ()
+    except (TypeError, ValueError):
+        shape = ()
+    if len(shape) == 3 and shape[2] == 1:
+        shape = shape[:2]
+    is_sound = min(shape, default=0) > 0 and (len(shape) == 2 or (len(shape) == 3 and shape[2] == 3))
+    if not is_sound or math.prod(shape) != width:
         raise ValueError(
-            f"`image_shape` is {shape}, but a row has {width} features. Use (height, width), or "
+            f"`image_shape` is {given!r}, but a row has {width} features. Use (height, width), or "
             f"(height, width, 3) for colours, whose product is {width}."
         )
     return shape

@@ -64,7 +64,8 @@ class AbstractFactorizer(FittedHTML, Fitting, ClassNamePrefixFeaturesOutMixin, B
         check_is_fitted(self)
         if is_stream(X):
             raise TypeError("A report reads rows twice. Use an array, a table, a file or a source.")
-        return report_of(self, self._new_rows(X), image_shape)
+        source = self._new_rows(X)
+        return report_of(self, source, lambda rows: self._codes_and_parts(source, rows), image_shape)
 
     @property
     def _n_features_out(self) -> int:

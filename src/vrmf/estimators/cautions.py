@@ -5,6 +5,7 @@ One function for each sentence: it returns the sentence, or None if it does not 
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable
 from typing import Any
@@ -48,7 +49,7 @@ def cautions(model: Any, rows: RowParts, figures: RowFigures) -> list[str]:
 
 def stopped_short(model: Any, rows: RowParts, figures: RowFigures) -> str | None:
     """A fit that ended far from its tolerance, or of which nothing is known."""
-    reached, tol = model.relative_stationarity_, float(model.tol)
+    reached = model.relative_stationarity_
     if math.isnan(reached):
         return (
             "How far from converged the atoms are was not measured: a stream has no pass over all rows, "
@@ -59,13 +60,19 @@ def stopped_short(model: Any, rows: RowParts, figures: RowFigures) -> str | None
     remedy = "Decrease tol." if _is_stationary(model) else "Increase max_iter or max_time."
     return (
         f"The fit ended before it was finished ({model.stop_reason_}): one more full step would lower the "
-        f"objective by {reached:.1e} of it, and the tolerance is {tol:g}. {remedy}"
+        f"objective by {reached:.1e} of it, and the tolerance is {tolerance_of(model):g}. {remedy}"
     )
+
+
+def tolerance_of(model: Any) -> float:
+    """Return the tolerance of a model, 0 if a user has set none that makes sense."""
+    tol = model.tol
+    return float(tol) if isinstance(tol, int | float) and 0 < tol < math.inf else 0.0
 
 
 def is_finished(model: Any) -> bool:
     """Whether a fit ended near its tolerance, if that is not large, or its solver has settled."""
-    reached, tol = model.relative_stationarity_, float(model.tol)
+    reached, tol = model.relative_stationarity_, tolerance_of(model)
     if _is_stationary(model):
         return tol <= UNFINISHED
     if model.stop_reason_.startswith("settled"):
@@ -205,7 +212,8 @@ def rank_at_its_limit(model: Any, rows: RowParts, figures: RowFigures) -> str | 
             f"The rank has reached {rank}, half of the smaller side of the data: they are hardly of low "
             "rank with few outliers."
         )
-    if most is None or rank < most:
+    has_chosen = most != inspect.signature(type(model)).parameters["n_components"].default
+    if not isinstance(most, int) or rank < most or has_chosen:
         return None
     return f"The rank is {rank}, the largest that n_components allows. There may be more components."
 

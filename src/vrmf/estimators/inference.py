@@ -156,6 +156,13 @@ class Inference(TransformerMixin):
         model = self._row_functions(self._atoms(source.dtype), source.mean)
         return with_warning(source.map(partial(function, model)), EXACT, source.dtype)
 
+    def _codes_and_parts(self, source: AbstractSource, rows: Array) -> tuple[list[Array], CodeQuality]:
+        """Return the codes, the low-rank part and the outliers of some rows, and how good the codes are."""
+        model = self._row_functions(self._atoms(source.dtype), source.mean)
+        blocks, qualities = zip(*source.map(model.codes_and_parts, rows), strict=True)
+        k, d = self.components_.shape
+        return np.split(np.concatenate(blocks), [k, k + d], axis=1), added_up(qualities)
+
     def _check_output(self) -> None:
         """Raise if ``set_output`` asks for frames, which scikit-learn cannot make of an iterator."""
         own = getattr(self, "_sklearn_output_config", {}).get("transform")

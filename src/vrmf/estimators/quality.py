@@ -45,14 +45,19 @@ class CodeQuality:
 
     def warn(self, coder: Coder, dtype: np.dtype[Any]) -> None:
         """Warn of codes that the coder has not finished, if there are any."""
-        if self.unfinished:
-            warnings.warn(
-                f"{self.unfinished} of {self.count} codes stopped at a relative error of up to "
-                f"{self.error:.1e}, above the tolerance {coder.reachable_tol(dtype):.1e}. A ridge on "
-                "codes helps.",
-                ConvergenceWarning,
-                stacklevel=level_of_caller(),
-            )
+        told = self.sentence(coder, dtype)
+        if told is not None:
+            warnings.warn(told, ConvergenceWarning, stacklevel=level_of_caller())
+
+    def sentence(self, coder: Coder, dtype: np.dtype[Any]) -> str | None:
+        """Return what is to be said of codes that the coder has not finished, None if there are none."""
+        if not self.unfinished:
+            return None
+        return (
+            f"{self.unfinished} of {self.count} codes stopped at a relative error of up to "
+            f"{self.error:.1e}, above the tolerance {coder.reachable_tol(dtype):.1e}. A ridge on codes "
+            "helps."
+        )
 
 
 def with_warning(

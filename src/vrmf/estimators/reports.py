@@ -5,15 +5,17 @@ from __future__ import annotations
 import inspect
 import math
 import re
-import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from vrmf._version import __version__
 from vrmf.arrays import Array
-from vrmf.estimators.cautions import cautions
+from vrmf.coding import EXACT
+from vrmf.estimators.cautions import cautions, tolerance_of
 from vrmf.estimators.html import figures_of, resolved_words, size_in_words, value_in_words
+from vrmf.estimators.quality import CodeQuality
 from vrmf.estimators.row_figures import RowFigures
 from vrmf.estimators.summary import resolved_parameters
 from vrmf.estimators.tiles import tiles
@@ -28,18 +30,27 @@ from vrmf.sources.tables import ArrayTable
 #: Rows and entries that a report looks at, at most.
 MOST_ROWS, MOST_ENTRIES = 10_000, 10_000_000
 
+#: Letters of a name.
+MOST_LETTERS = 100
+
 #: Rows that it looks at in any case.
 LEAST_ROWS = 50
 
+#: Gives the codes, the low-rank part and the outliers of rows, and how good the codes are.
+PartsOf = Callable[[Array], tuple[list[Array], CodeQuality]]
 
-def report_of(model: Any, source: AbstractSource, image_shape: tuple[int, ...] | None) -> Report:
-    """Return the report of a fitted model on the rows of a source."""
+
+def report_of(
+    model: Any, source: AbstractSource, parts_of: PartsOf, image_shape: tuple[int, ...] | None
+) -> Report:
+    """Return the report of a fitted model on the rows of a source.
+
+    ``parts_of`` gives the codes, the low-rank part and the outliers of the rows with the given numbers.
+    """
     features = _features(model, source, image_shape)
-    with warnings.catch_warnings(record=True) as raised:
-        warnings.simplefilter("always")
-        rows = _rows(model, source)
+    rows, quality = _rows(model, source, parts_of)
     figures = RowFigures.of(rows)
-    told = [str(each.message) for each in raised if issubclass(each.category, UserWarning)]
+    told = quality.sentence(EXACT, source.dtype)
     contents = Contents(
         model=type(model).__name__,
         size=_size(model, rows),
@@ -49,10 +60,10 @@ def report_of(model: Any, source: AbstractSource, image_shape: tuple[int, ...] |
         figures=list(figures_of(model)),
         answer=_answer(model),
         stopped=f"Why the fit stopped: {model.stop_reason_}.",
-        warnings=cautions(model, rows, figures) + list(dict.fromkeys(told)),
+        warnings=cautions(model, rows, figures) + ([] if told is None else [told]),
         settings=_settings(model),
         history=model.history_,
-        tol=float(model.tol) if model.tol > 0 else None,
+        tol=tolerance_of(model) or None,
         features=features,
         components=model.components_,
         rows=rows,
@@ -69,35 +80,36 @@ def _features(model: Any, source: AbstractSource, image_shape: tuple[int, ...] |
     is_named = names is not None and title != ""
     return Features(
         source.n_features,
-        None if names is None else [str(name) for name in names],
+        None if names is None else [short_name(name) for name in names],
         image_shape_of(model, shape),
         None if is_named else places,
     )
 
 
-def _rows(model: Any, source: AbstractSource) -> RowParts:
-    """Return evenly spaced rows and their parts; all rows, if they are few."""
+def _rows(model: Any, source: AbstractSource, parts_of: PartsOf) -> tuple[RowParts, CodeQuality]:
+    """Return some rows and their parts, all if they are few, and how good the codes are."""
     most = min(MOST_ROWS, max(LEAST_ROWS, MOST_ENTRIES // source.n_features), source.n_samples)
     numbers = np.unique(source.layout.spread(most))
     original = source.read_as(mean=None).rows(numbers)
     table = ArrayTable(original)
     table.feature_names = source.feature_names
-    low_rank, outliers = model.decompose(table)
-    return RowParts(
+    (codes, low_rank, outliers), quality = parts_of(numbers)
+    rows = RowParts(
         numbers=numbers,
         names=_row_names(source, numbers),
         total=source.n_samples,
-        codes=np.concatenate(list(model.code_blocks(table))),
+        codes=codes,
         original=original,
         low_rank=low_rank,
         outliers=outliers if model.formulation_.has_outliers else None,
         mask=_mask(model, table, outliers),
     )
+    return rows, quality
 
 
 def _row_names(source: AbstractSource, numbers: Array) -> list[str] | None:
     found = [source.row_names(int(number), int(number) + 1) for number in numbers]
-    return None if not found or found[0] is None else [str(names[0]) for names in found if names]
+    return None if not found or found[0] is None else [short_name(names[0]) for names in found if names]
 
 
 def _mask(model: Any, table: ArrayTable, outliers: Array) -> Array | None:
@@ -107,6 +119,16 @@ def _mask(model: Any, table: ArrayTable, outliers: Array) -> Array | None:
     if math.isfinite(getattr(model, "noise_", math.nan)):
         return np.asarray(model.outlier_mask(table))
     return np.asarray(outliers != 0)
+
+
+def short_name(name: Any) -> str:
+    """Return a name in at most so many letters, which can be written to a file.
+
+    >>> short_name("a" * 1000)[-3:], short_name("\\ud800")
+    ('aa…', '?')
+    """
+    text = str(name).encode(errors="replace").decode()
+    return text if len(text) <= MOST_LETTERS else f"{text[: MOST_LETTERS - 1]}…"
 
 
 def _size(model: Any, rows: RowParts) -> str:

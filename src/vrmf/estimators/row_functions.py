@@ -34,6 +34,11 @@ class RowFunctions:
         H, quality = self.codes(X)
         return np.hstack([self.reconstructions(H), self._outliers(X, H)]), quality
 
+    def codes_and_parts(self, X: Block) -> tuple[Array, CodeQuality]:
+        """Return the codes, the low-rank part and the outliers, side by side."""
+        H, quality = self.codes(X)
+        return np.hstack([H, self.reconstructions(H), self._outliers(X, H)]), quality
+
     def low_rank(self, X: Block) -> tuple[Array, CodeQuality]:
         H, quality = self.codes(X)
         return self.reconstructions(H), quality

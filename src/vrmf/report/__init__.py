@@ -21,6 +21,10 @@ class Report:
 
     html: str  #: the whole page
 
+    def __post_init__(self) -> None:
+        # Half of a pair of code units, as names may have, cannot be written.
+        object.__setattr__(self, "html", self.html.encode(errors="replace").decode())
+
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = True) -> None:
         """Write the page to a file, whole or not at all."""
         if not overwrite and os.path.lexists(path):

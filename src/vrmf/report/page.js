@@ -52,6 +52,17 @@ for (const button of document.querySelectorAll("button[data-show]")) {
   });
 }
 
+// In the frame of a notebook, links to sections would load the notebook.
+for (const link of document.querySelectorAll("a[href^='#']")) {
+  link.addEventListener("click", (event) => {
+    event.preventDefault();
+    const place = document.querySelector(link.getAttribute("href"));
+    place.scrollIntoView();
+    place.setAttribute("tabindex", "-1");
+    place.focus({ preventScroll: true });
+  });
+}
+
 for (const choice of document.querySelectorAll("input[name=over]")) {
   choice.addEventListener("change", () => {
     for (const name of ["objective", "stationarity"]) {

@@ -194,7 +194,13 @@ def _script() -> str:
     script: str = library("vl_convert", "A report").javascript_bundle(_file("page.js"))
     for word in ("/script", "!--"):  # with a backslash they mean the same in strings, and nothing to HTML
         script = script.replace(f"<{word}", f"<\\{word}")
-    return script
+    return "".join(letter if letter.isascii() else _escaped(letter) for letter in script)
+
+
+def _escaped(letter: str) -> str:
+    """Return a letter as JavaScript in any encoding of a page has it."""
+    units = letter.encode("utf-16-be")
+    return "".join(f"\\u{units[i]:02x}{units[i + 1]:02x}" for i in range(0, len(units), 2))
 
 
 @cache

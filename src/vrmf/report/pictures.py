@@ -15,6 +15,9 @@ from vrmf.extras import library
 #: Colours of the most negative, the zero and the most positive value.
 NEGATIVE, ZERO, POSITIVE = (5, 90, 160), (255, 255, 255), (200, 70, 10)
 
+#: Pixels a side of an image, at most: the shorter side of a long one is no smaller than one.
+MOST_SIDE = 400
+
 
 def picture(
     row: Array, shape: tuple[int, ...], limits: tuple[float, float], *, signed: bool, side: int
@@ -63,7 +66,7 @@ def side_for(count: int, shape: tuple[int, ...], most_pixels: int) -> int:
     """
     height, width = shape[:2]
     scale = min(1.0, (most_pixels / max(1, count * int(np.prod(shape)))) ** 0.5)
-    return max(8, int(scale * max(height, width) + 1e-9))
+    return min(MOST_SIDE, max(8, int(scale * max(height, width) + 1e-9)))
 
 
 @cache

@@ -170,12 +170,12 @@ class ClusterSource(AbstractSource):
 
     def _wait(self, futures: list[distributed.Future]) -> None:
         """Wait for futures, but not for ever if there are no workers."""
-        patience = _Patience("The cluster has had no workers")
-        while True:
+        patience, waiting = _Patience("The cluster has had no workers"), list(futures)
+        while waiting:
             try:
-                with self.client.as_current():
-                    distributed.wait(futures, timeout=5)
-                return
+                # Not distributed.wait, which would make this client that of all threads meanwhile.
+                waiting[-1].exception(timeout=5)
+                waiting.pop()
             except TimeoutError:
                 if self.client.status != "running":
                     raise ClusterError("The connection to the scheduler is lost." + _ADVICE) from None

@@ -62,8 +62,8 @@ MOST_SECONDS_TO_FETCH = 20.0
 #: The companions that this worker stores, by run, kind, name and chunk.
 _STORED: dict[Key, Array] = {}
 
-#: Workers that did not hand over companions: those are computed anew, without asking again.
-_SILENT: set[str] = set()
+#: Runs and workers that did not hand over companions: those are computed anew, without asking again.
+_SILENT: set[tuple[str, str]] = set()
 
 
 def run_part(X: Array, blob: bytes, place: Place) -> tuple[Any, str]:
@@ -96,6 +96,7 @@ def forget(run: str) -> None:
     """Drop all companions of a run, and give freed memory back."""
     for key in [key for key in _STORED if key[0] == run]:
         _STORED.pop(key, None)
+    _SILENT.difference_update([each for each in _SILENT if each[0] == run])
     with contextlib.suppress(AttributeError, OSError, TypeError):
         ctypes.CDLL(None).malloc_trim(0)
 
@@ -103,14 +104,14 @@ def forget(run: str) -> None:
 async def _fetch(worker: Any, job: Job, place: Place) -> None:
     """Fetch the companions of a chunk that a job reads and other workers store."""
     for name, holder in place.holders.items():
-        if holder == worker.address or holder in _SILENT:
+        if holder == worker.address or (job.run, holder) in _SILENT:
             continue
         key = job.read_key(name, place.chunk)
         try:
             ask = worker.rpc(holder).run(function=pickle.dumps(_stored), args=pickle.dumps((key,)))
             answer = await asyncio.wait_for(ask, MOST_SECONDS_TO_FETCH)
         except (OSError, TimeoutError):
-            _SILENT.add(holder)
+            _SILENT.add((job.run, holder))
             continue
         if answer["status"] == "OK" and answer["result"] is not None:
             _STORED[key] = answer["result"]

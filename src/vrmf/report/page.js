@@ -39,6 +39,9 @@ function line(cells) {
   for (const cell of cells) {
     element.insertCell().textContent = cell;
   }
+  if (element.cells.length) {
+    element.cells[0].className = "text";
+  }
   return element;
 }
 

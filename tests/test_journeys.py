@@ -71,7 +71,8 @@ def test_the_commands_of_the_readme_go_from_a_table_to_codes(tmp_path: Path) -> 
     cells().to_csv(tmp_path / "cells.csv")
     (walk,) = re.findall(r"## From a table to an answer.*?```\n(.*?)```", README, re.DOTALL)
     said = {command.split()[1]: shell(command, tmp_path).stdout for command in walk.splitlines()}
-    assert {"suggest", "fit", "info", "export", "transform"} == said.keys()
+    assert {"suggest", "fit", "report", "info", "export", "transform"} == said.keys()
+    assert "<h1>NMF</h1>" in (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "nmf with 3 components" in said["suggest"] and "nmf with 3 components" in said["fit"]
     assert "by cell: cell0" in said["fit"] and "without 'tissue'" in said["fit"]
     atoms = pandas.read_csv(tmp_path / "components.csv", index_col=0)

@@ -45,9 +45,14 @@ from vrmf.stats import WorstRows
 
 MANIFEST = "manifest.json"
 
+
+def _is_term(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, terms.AbstractTerm)
+
+
 #: Types of vrmf that may be in any file.
 VALUES: tuple[type, ...] = (
-    *(kind for name, kind in vars(terms).items() if isinstance(kind, type) and name in terms.__all__),
+    *(kind for name, kind in vars(terms).items() if name in terms.__all__ and _is_term(kind)),
     *solvers.SOLVERS.values(),
     solvers.Coder,
     DataSeen,
